@@ -46,7 +46,8 @@ def interface_name(node: str, port: int) -> str:
 
 
 def usid(role: UsidRole, plane: int, index: int) -> int:
-    assert 0 <= plane < PLANES_MAX and 0 <= index <= INDEX_MAX
+    assert 0 <= plane < PLANES_MAX
+    assert 0 <= index <= INDEX_MAX
     return role << 14 | plane << 11 | index
 
 
@@ -67,7 +68,7 @@ def usid_address(usids: Sequence[int]) -> bytes:
 
 
 def gid(host: Host) -> bytes:
-    """The NIC's own 16-byte address, the same on all planes: rack in bits 95:80, downlink + 1 last."""
+    """The NIC's own 16-byte address, one for all planes: rack in bits 95:80, downlink + 1 last."""
     return (GID_PREFIX << 96 | host.rack << 80 | host.downlink + 1).to_bytes(16)
 
 

@@ -4,7 +4,7 @@ from topologies import addressing
 from topologies.model import Fabric, FabricSpec, Host, Link, PortRef, Switch, Tier, TopologyError
 
 ENCAPSULATION_BYTES = 146
-"""Ethernet to iCRC around the payload of the largest write packet (facts: v6 in v6, TSETH, ImmDt)."""
+"""Ethernet to iCRC around the payload of the largest write packet: v6 in v6, TSETH, ImmDt."""
 
 LINK_MTU_MAX = 9500
 """Largest MTU the virtual Ethernet links are set to."""

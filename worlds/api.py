@@ -28,8 +28,8 @@ class WorldSettings:
     """What a world needs besides the fabric and the scenario's messages.
 
     seed: of every random stream in the run.  program_json, p4info: p4c's output for the switches.
-    switch: settings handed to `switches.entries` (routing mode, trimming, ...).  pcap_ports: interface
-    names to capture.  run_dir: where logs and captures go; None keeps everything in memory.
+    switch: settings handed to `switches.entries` (routing mode, trimming, ...).  pcap_ports:
+    interface names to capture.  run_dir: where logs and captures go; None keeps all in memory.
     """
 
     seed: int
@@ -90,7 +90,7 @@ class World(Protocol):
         """Start it again as at first and write its tables from the same entries."""
 
     def interface_losses(self) -> dict[str, int]:
-        """Frames lost by the machine under us, by place (`host_ring`, `kernel`, `link_down:NAME`)."""
+        """Frames the machine under us lost, by place: `host_ring`, `kernel`, `link_down:NAME`."""
 
     def lateness(self) -> dict[str, Any]:
         """How well time was kept: p99.9 of timers and sends in ns, slots lost, samples."""

@@ -1,0 +1,1 @@
+"""The virtual world: an event heap instead of a clock, in-process links instead of veths."""
