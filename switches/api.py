@@ -145,7 +145,7 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class PortStats:
-    """rx: frames taken from the wire.  tx: frames given to it.  link_down: dropped at a dead wire."""
+    """rx: frames taken from the wire; tx: given to it; link_down: dropped at a dead wire."""
 
     port: int
     up: bool
