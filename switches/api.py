@@ -6,7 +6,7 @@ Names of tables, actions, match fields and parameters are those of the p4info fi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,12 @@ class SwitchErrorCode(Enum):
     INVALID_ARGUMENT = "invalid_argument"
     NOT_FOUND = "not_found"
     ALREADY_EXISTS = "already_exists"
+    PERMISSION_DENIED = "permission_denied"
     RESOURCE_EXHAUSTED = "resource_exhausted"
     FAILED_PRECONDITION = "failed_precondition"
     UNIMPLEMENTED = "unimplemented"
     OUT_OF_RANGE = "out_of_range"
+    INTERNAL = "internal"
     UNAVAILABLE = "unavailable"
 
 
@@ -180,6 +182,24 @@ class Switch(Protocol):
     def pause_queue(self, port: int, priority: int, paused: bool) -> None: ...
 
     def port_stats(self) -> list[PortStats]: ...
+
+
+@runtime_checkable
+class Resettable(Protocol):
+    """A switch that can go back to how its program left it when it was loaded."""
+
+    def reset(self) -> None:
+        """Const entries, default actions, registers and counters as at load; ports, queues and
+        packets on their way are left alone."""
+
+
+@runtime_checkable
+class CounterWriter(Protocol):
+    """A switch whose counters can be set."""
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
+
+    def write_direct_counter(self, table: str, entry: TableEntry, value: CounterValue) -> None: ...
 
 
 def write_all(switch: Switch, kind: UpdateType, entries: Iterable[TableEntry]) -> None:
