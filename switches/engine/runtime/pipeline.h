@@ -59,7 +59,10 @@ struct packet {
  * whole bytes; so are the parameters of an action. */
 #define NO_ACTION 0xffff    /* a miss in a table that has no default action */
 enum match_kind { MATCH_EXACT, MATCH_LPM, MATCH_TERNARY, MATCH_RANGE, MATCH_OPTIONAL };
-struct match_field { const char *name; enum match_kind kind; uint16_t bits; };
+struct match_field {
+    const char *name; enum match_kind kind; uint16_t bits;
+    const uint8_t *only;          /* bits of the field that count (key = { f & 0xf: exact }); NULL = all */
+};
 struct entry {                    /* what a lookup gives */
     uint32_t action;              /* index into PROGRAM.actions, or NO_ACTION */
     const uint8_t *params;
@@ -78,8 +81,11 @@ struct table {
 struct counter { const char *name; uint32_t size; bool direct; uint16_t table; /* of a direct one */ };
 struct reg { const char *name; uint32_t size; uint16_t bits; };
 
-/* Never NULL: on a miss the default entry, *hit says which.  Counts direct counters. */
-const struct entry *table_lookup(struct sw *sw, uint32_t table, const uint8_t *key, bool *hit,
+#define TABLE_KEY_MAX 512         /* bytes of the largest key */
+
+/* Never NULL: on a miss the default entry, *hit says which.  Counts direct counters.  `key` is
+ * padded with zero bytes to whole words. */
+const struct entry *table_lookup(struct sw *sw, uint32_t table, const uint64_t *key, bool *hit,
                                  uint32_t frame_bytes);
 
 /* --- externs (runtime/externs.c); an index out of bounds changes nothing and reads 0 */

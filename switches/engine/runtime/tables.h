@@ -61,8 +61,9 @@ uint32_t table_entry_count(const struct tables *tables, uint32_t table);
 /* The entry of a match, or NULL.  Its counters may be written. */
 struct entry *table_find(const struct tables *tables, uint32_t table, const struct row *row);
 /* Iterates in order of insertion: start with *cursor = 0, until false.  *row points into the table
- * and is good until its next change; *entry gives the direct counter. */
+ * and into `mask` (room for a key, TABLE_KEY_MAX is enough) and is good until the table's next
+ * change; *entry gives the direct counter. */
 bool table_next(const struct tables *tables, uint32_t table, uint32_t *cursor, struct row *row,
-                struct entry **entry);
+                uint8_t *mask, struct entry **entry);
 
 #endif
