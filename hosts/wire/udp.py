@@ -19,7 +19,7 @@ UDP_PORTS = frozenset({MRC_PORT, ROCE_PORT})
 
 @dataclass(frozen=True, slots=True)
 class Udp:
-    """`length` counts this header too.  The checksum is sent as 0 and ignored: the iCRC is there."""
+    """`length` counts this header too.  The checksum is sent as 0 and ignored: see iCRC."""
 
     sport: int
     dport: int
