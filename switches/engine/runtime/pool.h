@@ -7,6 +7,14 @@
 
 #include "pipeline.h"
 
+/* A packet and what only the runtime knows of it. */
+struct slot {
+    struct packet packet;
+    uint8_t loops;               /* times it was cloned, resubmitted or recirculated */
+    bool trimmed;                /* counted as a trim by the queue it is in */
+};
+static inline struct slot *slot_of(struct packet *packet) { return (struct slot *)packet; }
+
 struct slab;
 struct pool {
     struct packet *free;

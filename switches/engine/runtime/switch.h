@@ -143,7 +143,9 @@ void traffic_enqueue(struct sw *sw, uint32_t port, struct packet *packet);
 void traffic_transmit(struct sw *sw, uint32_t port);
 /* Sets sw->wake_ns[port]. */
 void traffic_schedule(struct sw *sw, uint32_t port);
-/* Ingress, egress and what they ask for; `egress` is false when nothing is left to transmit. */
+/* A new packet at the parser; ingress, egress and what they ask for.  `egress` is false when nothing
+ * is left to transmit. */
+void switch_arrival(struct sw *sw, struct packet *packet);
 void switch_ingress(struct sw *sw, struct packet *packet);
 bool switch_egress(struct sw *sw, struct packet *packet);
 
