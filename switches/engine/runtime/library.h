@@ -3,8 +3,8 @@
  * Every call that takes `now_ns` leaves in the engine's `view` what a driver asks next, so that it
  * reads memory instead of calling again:
  *     next_ns  when to call engine_handle_timeout (UINT64_MAX: never)
- *     ready    frames waiting for the wire, the one below included
- *     port, length, bytes   the first of them, if ready; good until the next call
+ *     ready    0: no frame is waiting for the wire; 1: the one below is; 2: more behind it
+ *     port, length, bytes   the first of them, if ready; good until the next engine_taken
  */
 #ifndef LIBRARY_H
 #define LIBRARY_H

@@ -19,24 +19,18 @@ static void set_config(struct port *port, const struct port_config *config)
     for (uint32_t i = 0; i < config->queue_count; i++) port->queues[i].limit = config->queues[i];
 }
 
-static bool start_program(struct sw *sw)
-{
-    if (!state_init(&sw->state, &PROGRAM, sw->seed)) return false;
-    if (PROGRAM.init) PROGRAM.init(sw);
-    return true;
-}
-
 bool sw_init(struct sw *sw, struct pool *pool, uint32_t port_count, uint64_t seed)
 {
     *sw = (struct sw){ .pool = pool, .port_count = port_count, .seed = seed };
     if (port_count == 0 || port_count > PORTS_MAX) return false;
     sw->ports = calloc(port_count, sizeof *sw->ports);
     sw->wake_ns = calloc(port_count, sizeof *sw->wake_ns);
-    if (!sw->ports || !sw->wake_ns || !start_program(sw)) {
+    if (!sw->ports || !sw->wake_ns || !state_init(&sw->state, &PROGRAM, seed)) {
         free(sw->ports);
         free(sw->wake_ns);
         return false;
     }
+    if (PROGRAM.init) PROGRAM.init(sw);
     for (uint32_t i = 0; i < port_count; i++) {
         sw->ports[i].up = true;
         sw->wake_ns[i] = NEVER;
@@ -69,32 +63,26 @@ static void groups_free(struct groups *groups)
     *groups = (struct groups){ 0 };
 }
 
-static void stop_program(struct sw *sw)
-{
-    state_free(&sw->state);
-    groups_free(&sw->multicast);
-    groups_free(&sw->sessions);
-}
-
 void sw_free(struct sw *sw)
 {
     empty_all(sw);
-    stop_program(sw);
+    state_free(&sw->state);
+    groups_free(&sw->multicast);
+    groups_free(&sw->sessions);
     free(sw->ports);
     free(sw->wake_ns);
 }
 
-bool sw_reset(struct sw *sw)
+bool sw_reload(struct sw *sw)
 {
-    empty_all(sw);
-    stop_program(sw);
-    memset(sw->drops, 0, sizeof sw->drops);
-    for (uint32_t i = 0; i < sw->port_count; i++) {
-        sw->ports[i] = (struct port){ .up = sw->ports[i].up };
-        sw->wake_ns[i] = NEVER;
-        set_config(&sw->ports[i], &DEFAULT_PORT);
-    }
-    return start_program(sw);
+    struct state fresh;
+    if (!state_init(&fresh, &PROGRAM, sw->seed)) return false;
+    state_free(&sw->state);
+    sw->state = fresh;
+    if (PROGRAM.init) PROGRAM.init(sw);
+    groups_free(&sw->multicast);
+    groups_free(&sw->sessions);
+    return true;
 }
 
 void sw_port_changed(struct sw *sw, uint32_t port, bool up, uint64_t now_ns)

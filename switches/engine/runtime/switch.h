@@ -99,8 +99,9 @@ struct sw {
 /* False when memory is short or there are too many ports.  Ports start up, unlimited, no delay. */
 bool sw_init(struct sw *sw, struct pool *pool, uint32_t port_count, uint64_t seed);
 void sw_free(struct sw *sw);
-/* As after sw_init, but that ports keep whether they are up and the pool keeps its packets. */
-bool sw_reset(struct sw *sw);
+/* Tables, counters, registers and random stream as after sw_init, groups and sessions gone; ports,
+ * queues and packets on their way are left alone.  False: no memory, nothing changed. */
+bool sw_reload(struct sw *sw);
 
 /* A frame from the wire (Ethernet header first, no FCS).  The second form takes over a packet of
  * the switch's pool whose offset and length are set: no copy. */
