@@ -17,7 +17,8 @@ def first_problem(error: ValidationError, document: Document, model: type[BaseMo
     for detail in error.errors(include_url=False):
         path = _path(detail["loc"], document, missing=detail["type"] == "missing")
         place = document.place(path)
-        found.append((place.line if place else 0, InputError(_say(detail, known), place, path)))
+        order = (place.line if place else 0, detail["type"] == "missing")
+        found.append((order, InputError(_say(detail, known), place, path)))
     found.sort(key=lambda item: item[0])
     first = found[0][1]
     if len(found) == 1:
@@ -64,9 +65,10 @@ def _say(detail: Any, known: dict[str, list[str]]) -> str:
             return f"expected {context['expected']}, got {got}"
         case "union_tag_invalid":
             tags = context["expected_tags"].replace("'", "")
-            return f"no {context['discriminator']} {context['tag']!r} exists: there are {tags}"
+            what = context["discriminator"].strip("'")
+            return f"there is no {what} {context['tag']!r}: there are {tags}"
         case "union_tag_not_found":
-            return f"the key {context['discriminator']} is missing, which says what this is"
+            return f"the key {context['discriminator']} is missing, which says what to expect here"
         case "too_short":
             return f"expected {context['min_length']} or more items, got {context['actual_length']}"
         case "too_long":

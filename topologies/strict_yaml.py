@@ -116,7 +116,8 @@ class _Builder:
         return next(self._events)
 
     def _at(self, event: yaml.Event) -> Place:
-        return Place(self._source, event.start_mark.line + 1)
+        mark = event.start_mark
+        return Place(self._source, mark.line + 1 if mark else 0)
 
     def _value(self, event: yaml.Event, path: Path) -> Any:
         if len(path) > DEPTH_MAX:

@@ -1,0 +1,75 @@
+"""Whether a well-formed scenario makes sense in its fabric: names exist, links are there."""
+
+from collections.abc import Iterator
+
+from scenarios import faults, flows, schema
+from topologies.model import Fabric, Tier, TopologyError
+from topologies.strict_yaml import Path
+
+Finding = tuple[Path, str]
+
+
+def findings(scenario: schema.Scenario, fabric: Fabric) -> Iterator[Finding]:
+    """Where in the file, and what was expected."""
+    yield from _workload(scenario.workload, fabric)
+    for index, fault in enumerate(scenario.timeline):
+        for path, message in _fault(fault, fabric):
+            yield ("timeline", index, *path), message
+
+
+def _workload(workload: schema.Workload, fabric: Fabric) -> Iterator[Finding]:
+    for key in ("ranks", "sources", "hosts"):
+        names = getattr(workload, key, ())
+        for index, name in enumerate(names):
+            yield from _host(fabric, name, ("workload", key, index))
+            if name in names[:index]:
+                yield ("workload", key, index), f"{name} is in this list already"
+    for key in ("src", "dst"):
+        if (name := getattr(workload, key, None)) is not None:
+            yield from _host(fabric, name, ("workload", key))
+    for src, dst in flows.data_flows(workload):
+        if src == dst:
+            yield ("workload",), f"{src} would send to itself"
+    if isinstance(workload, schema.RingAllreduce):
+        least = 8 * len(workload.ranks)
+        if workload.bytes % 8 or workload.bytes < least:
+            message = f"expected a multiple of 8 and at least {least} bytes (8 a rank)"
+            yield ("workload", "bytes"), f"{message}, got {workload.bytes}"
+
+
+def _fault(fault: schema.AnyFault, fabric: Fabric) -> Iterator[Finding]:
+    switch = getattr(fault, "switch", None)
+    if switch is not None:
+        try:
+            tier = fabric.switch(switch).tier
+        except TopologyError as error:
+            yield ("switch",), str(error)
+            return
+        wanted = {"t0_reboot": Tier.T0, "t1_reboot": Tier.T1}.get(fault.verb, tier)
+        if tier is not wanted:
+            yield ("switch",), f"expected a T{int(wanted)} switch, got {switch}"
+    if (host := getattr(fault, "host", None)) is not None:
+        yield from _host(fabric, host, ("host",))
+    plane = getattr(fault, "plane", None)
+    if plane is not None and plane >= fabric.spec.planes:
+        yield ("plane",), f"this fabric has planes 0 to {fabric.spec.planes - 1}, got {plane}"
+    if switch is not None:
+        yield from _links(fault, switch, fabric)
+
+
+def _links(fault: schema.AnyFault, switch: str, fabric: Fabric) -> Iterator[Finding]:
+    named = [(("links", i), name) for i, name in enumerate(getattr(fault, "links", ()))]
+    if (single := getattr(fault, "link", None)) is not None:
+        named.append((("link",), single))  # type: ignore[arg-type]
+    for path, name in named:
+        try:
+            faults.link_end(fabric, switch, name)
+        except LookupError as error:
+            yield path, str(error)
+
+
+def _host(fabric: Fabric, name: str, path: Path) -> Iterator[Finding]:
+    try:
+        fabric.host(name)
+    except TopologyError as error:
+        yield path, str(error)
