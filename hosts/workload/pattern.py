@@ -1,8 +1,8 @@
 """Data that can be checked: every byte of a job is known from (seed, rank, iteration, position).
 
 A buffer is one block repeated.  The block's length is a prime near 64 KiB, so that data put at a
-wrong multiple of any packet size does not look right; a word per iteration is mixed in, so that what
-an earlier iteration left behind does not either.  The reduction is XOR, which needs no tolerance.
+wrong multiple of any packet size does not look right; a word per iteration is mixed in, so that
+what an earlier iteration left behind does not either.  The reduction is XOR: it needs no tolerance.
 """
 
 import hashlib
