@@ -1,0 +1,73 @@
+"""What ended incarnations of a switch had counted, so that counts of a run never fall."""
+
+from dataclasses import replace
+
+from switches.api import CounterValue, PortStats, QueueStats
+from switches.engine.library import EngineSwitch
+
+
+class Past:
+    """`frames`: how many were inside when the power went."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._ports: list[PortStats] = []
+        self._counters: dict[str, list[CounterValue]] = {}
+
+    def bury(self, node: EngineSwitch) -> None:
+        """Take over the counts of a switch that is about to end."""
+        device = node.device
+        self.frames += device.switch_stats().buffers
+        ports = [_emptied(port) for port in device.port_stats()]
+        self._ports = self.with_ports(ports)
+        for name in device.program.counter_by_name:
+            self._counters[name] = self.with_counter(name, device.read_counter(name))
+
+    def with_ports(self, now: list[PortStats]) -> list[PortStats]:
+        """These and the present incarnation's, an empty list if there is none."""
+        if not self._ports or not now:
+            return self._ports or now
+        return [_add_port(a, b) for a, b in zip(self._ports, now, strict=True)]
+
+    def with_counter(self, name: str, now: list[CounterValue]) -> list[CounterValue]:
+        before = self._counters.get(name, [])
+        if not before or not now:
+            return before or now
+        return [
+            CounterValue(a.packets + b.packets, a.bytes + b.bytes)
+            for a, b in zip(before, now, strict=True)
+        ]
+
+
+def _emptied(port: PortStats) -> PortStats:
+    queues = tuple(replace(queue, depth_packets=0, depth_bytes=0) for queue in port.queues)
+    return replace(port, up=False, queues=queues)
+
+
+def _add_port(a: PortStats, b: PortStats) -> PortStats:
+    return PortStats(
+        port=b.port,
+        up=b.up,
+        rx_packets=a.rx_packets + b.rx_packets,
+        rx_bytes=a.rx_bytes + b.rx_bytes,
+        tx_packets=a.tx_packets + b.tx_packets,
+        tx_bytes=a.tx_bytes + b.tx_bytes,
+        link_down=a.link_down + b.link_down,
+        ring_drops=a.ring_drops + b.ring_drops,
+        queues=tuple(_add_queue(x, y) for x, y in zip(a.queues, b.queues, strict=True)),
+    )
+
+
+def _add_queue(a: QueueStats, b: QueueStats) -> QueueStats:
+    """Counts add up; depths are of now, and of the deepest ever."""
+    return QueueStats(
+        enqueued=a.enqueued + b.enqueued,
+        dequeued=a.dequeued + b.dequeued,
+        dropped=a.dropped + b.dropped,
+        trim=a.trim + b.trim,
+        trim_sent=a.trim_sent + b.trim_sent,
+        trim_drop=a.trim_drop + b.trim_drop,
+        depth_packets=b.depth_packets,
+        depth_bytes=b.depth_bytes,
+        depth_packets_max=max(a.depth_packets_max, b.depth_packets_max),
+    )
