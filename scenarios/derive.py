@@ -9,7 +9,6 @@ from math import ceil
 from typing import Any
 
 from scenarios import flows, schema
-from switches.entries import Routing, SwitchSettings
 from topologies import addressing
 from topologies.model import Fabric, FabricSpec, Host, Tier
 from topologies.thresholds import base_rtt_ns, bdp_packets, data_frame_bytes, thresholds
@@ -135,13 +134,9 @@ def nice_step(at_least: int) -> int:
     return step
 
 
-def switch_settings(scenario: schema.Scenario) -> SwitchSettings:
-    return SwitchSettings(
-        routing=Routing(scenario.transport.routing),
-        trimming=scenario.switches.trimming,
-        trim_size=scenario.switches.trim_size,
-        ecn=scenario.switches.ecn,
-    )
+def switch_settings(scenario: schema.Scenario) -> dict[str, Any]:
+    """What switches.entries.SwitchSettings takes, as a world's settings carry it."""
+    return {"routing": scenario.transport.routing, **scenario.switches.model_dump()}
 
 
 def host_config(

@@ -38,7 +38,7 @@ class Metric:
 
 
 METRICS = (
-    Metric("job.completed", Kind.FLAG, "every host finished its part and found its data right"),
+    Metric("job.completed", Kind.FLAG, "every host finished its part, without an error"),
     Metric("job.bytes_corrupt", Kind.NUMBER, "bytes in the receivers' memory that are not as sent"),
     Metric("job.bytes_delivered", Kind.NUMBER, "new payload bytes placed, all receivers"),
     Metric("job.bytes_expected", Kind.NUMBER, "payload bytes the job moves, all receivers"),

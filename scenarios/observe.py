@@ -53,10 +53,10 @@ class Observed:
         else:
             self.events_left_out += 1
 
-    def take_poll(
+    def take(
         self, host: str, answer: Mapping[str, Any], t0_ns: int, peers: Mapping[int, str]
     ) -> None:
-        """`peers`: who is at the other end of each QP of that host."""
+        """The answer to a poll or to stop.  `peers`: who each QP of that host leads to."""
         for start, count in answer["samples"]:
             self.series.add(host, start - t0_ns, count)
         for raw in answer["events"]:
@@ -66,8 +66,8 @@ class Observed:
             self.add_event(Event(raw["t_ns"] - t0_ns, host, raw["kind"], fields))
             if raw["kind"] == "ev_state" and str(raw["to"]).lower() == "assumed_bad":
                 self.retired.add(flows.ev_name(host, str(fields.get("peer")), raw["ev"]))
-        if answer["error"] and host not in self.host_errors:
-            self.host_errors[host] = str(answer["error"])
+        if answer.get("error"):
+            self.host_errors.setdefault(host, str(answer["error"]))
 
     def in_order(self) -> list[Event]:
         """Events by time; simultaneous ones in the order they were collected."""

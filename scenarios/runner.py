@@ -3,7 +3,7 @@
 Knows both worlds only as `worlds.api.World`.  The verdict is `scenarios.verdict`'s.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Hook:
-    """For tests of the testbed: flip one placed byte in a host's memory, at its first poll."""
+    """For tests of the testbed: flip one byte in a host's memory after it was placed, by host."""
 
     corrupt_byte: dict[str, int] = field(default_factory=dict)
 
@@ -87,6 +87,8 @@ class Runner:
         for fault in self.loaded.scenario.timeline:
             start, end = faults.window(self.loaded.fabric, fault)
             self.observed.windows[fault.name] = FaultWindow(fault.name, start, end)
+        for host, index in self.hook.corrupt_byte.items():
+            self.world.control(host, {"op": "hook", "corrupt_byte": index})
         self._session.start(self._t0_ns)
         self.observed.add_event(Event(0, "runner", "job_start", {"bytes": self._total_bytes}))
 
@@ -145,13 +147,11 @@ class Runner:
         seen = {host: sum(bins.values()) for host, bins in before.items()}
         evs = dict.fromkeys(EV_STATES, 0)
         for host, answer in answers.items():
-            peers = {q: peer for (own, peer), q in self._session.qpns.items() if own == host}
-            observed.take_poll(host, answer, self._t0_ns, peers)
+            observed.take(host, answer, self._t0_ns, self._session.peers(host))
             for state in EV_STATES:
                 evs[state] += answer["ev"].get(state, 0)
             if answer["done"] and host not in observed.done_at_ns:
                 observed.done_at_ns[host] = t_ns
-            self._flip(host, answer)
         gained = sum(sum(b.values()) for b in observed.series.bytes_by_host.values()) - sum(
             seen.values()
         )
@@ -161,11 +161,6 @@ class Runner:
         done = sum(a["progress"]["bytes_done"] for a in answers.values())
         self.report(Progress(t_ns, done, self._total_bytes, rate, evs))
         return all(answer["done"] or answer["error"] for answer in answers.values())
-
-    def _flip(self, host: str, answer: Mapping[str, Any]) -> None:
-        if host in self.hook.corrupt_byte and answer["progress"]["bytes_done"] > 0:
-            offset = self.hook.corrupt_byte.pop(host)
-            self.world.control(host, {"op": "hook", "corrupt_byte": offset})
 
     def _carry_out(self, step: faults.Step) -> None:
         world: Any = self.world
@@ -203,6 +198,8 @@ class Runner:
     def _close_books(self) -> None:
         observed = self.observed
         observed.stopped = self._session.stop()
+        for host, answer in observed.stopped.items():
+            observed.take(host, answer, self._t0_ns, self._session.peers(host))
         for switch in self.loaded.fabric.switches:
             cells = self.world.read_counter(switch.name, entries.DROPS_COUNTER)
             observed.switch_stats[switch.name] = {

@@ -30,6 +30,10 @@ class Session:
     def hosts(self) -> list[str]:
         return flows.job_hosts(self.scenario.workload)
 
+    def peers(self, host: str) -> dict[int, str]:
+        """Who each QP of that host leads to."""
+        return {qpn: peer for (owner, peer), qpn in self.qpns.items() if owner == host}
+
     def configure(self, seed: int) -> None:
         """Every host of the fabric, also those without a part in the job: their ports flap too."""
         for host in self.fabric.hosts:

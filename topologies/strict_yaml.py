@@ -167,3 +167,8 @@ class _Builder:
         if _OTHER_BASE.fullmatch(text):
             return int(text, 0)
         return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def dump(data: Any) -> str:
+    """Plain values as YAML that `parse` reads back the same."""
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)

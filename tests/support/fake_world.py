@@ -40,7 +40,7 @@ class FakeWorld:
         self.calls: list[tuple[Any, ...]] = []
         self.die = die
         self.lost: dict[str, int] = {}
-        self.late: dict[str, Any] = {"p999_ns": 0, "slots_lost_share": 0.0}
+        self.late: dict[str, Any] = {"timer_p999_ns": 0, "send_p999_ns": 0, "slots_lost": 0.0}
         self.closed = False
         self._now_ns = 0
 
@@ -154,9 +154,11 @@ class FakeWorld:
         done = host.received >= host.expected
         duration = (host.done_ns or self._now_ns) - host.t0_ns
         return {
+            "samples": host.samples,
+            "events": host.events,
             "ledger": {},
             "job": {
-                "completed": done and not host.corrupt,
+                "completed": done,
                 "bytes_corrupt": host.corrupt,
                 "bytes_delivered": host.received,
                 "messages": 1,

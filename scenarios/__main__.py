@@ -1,0 +1,5 @@
+"""`python -m scenarios` is `mrc-testbed`."""
+
+from scenarios.cli import main
+
+main()

@@ -1,0 +1,287 @@
+"""The command line.
+
+Exit codes: 0 pass, 1 an expectation failed, 2 bad input, 3 invalid (this machine could not keep
+time), 4 internal error; 130 interrupted.
+"""
+
+import json
+import shutil
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scenarios import compare as comparison
+from scenarios import (
+    display,
+    doctor,
+    execute,
+    explain,
+    load,
+    plan,
+    report,
+    run_folder,
+    schema_json,
+    worlds_choice,
+)
+from scenarios.runner import Hook
+from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Verdict
+from topologies import addressing
+from topologies import load as topology_files
+from topologies.strict_yaml import InputError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="A laboratory for MRC, the multipath RDMA transport.",
+)
+explain_app = typer.Typer(no_args_is_help=True, help="Explain a number in words.")
+app.add_typer(explain_app, name="explain")
+
+Name = Annotated[str, typer.Argument(help="a catalog name, or the path of a YAML file")]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as topology.rate"),
+]
+World = Annotated[str | None, typer.Option("--world", help="live or virtual; the best there is")]
+Json = Annotated[bool, typer.Option("--json", help="machine-readable on standard output")]
+Folder = Annotated[Path, typer.Argument(help="a run folder")]
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="a catalog name or a file")] = "t0-optic",
+    world: World = None,
+    switch: Annotated[str, typer.Option(help="engine or bmv2")] = "engine",
+    seed: Annotated[int | None, typer.Option(help="instead of the scenario's", min=0)] = None,
+    overrides: Set = [],  # noqa: B006 - typer copies it
+    out: Annotated[Path | None, typer.Option(help="the run folder, exactly")] = None,
+    as_json: Json = False,
+    junit: Annotated[Path | None, typer.Option(help="also write JUnit XML here")] = None,
+    pcap: Annotated[
+        str,
+        typer.Option(metavar="PORTS", help="interfaces to capture, such as h0-eth0,p0t0n0-eth4"),
+    ] = "",
+    force: Annotated[bool, typer.Option(help="run live whatever `plan` says")] = False,
+    program: Annotated[Path, typer.Option(hidden=True)] = execute.P4_BUILD / "mrc.json",
+    corrupt_byte: Annotated[str, typer.Option(metavar="HOST:INDEX", hidden=True)] = "",
+) -> None:
+    """Run a scenario and judge it."""
+    loaded = load.load(scenario, overrides)
+    _one_of("--world", world, ("live", "virtual", None))
+    _one_of("--switch", switch, ("engine", "bmv2"))
+    hook = _hook(corrupt_byte)
+    _check_ports(loaded, pcap)
+    if worlds_choice.through_sudo(world):
+        worlds_choice.repeat_under_sudo(sys.argv[1:])
+    choice = worlds_choice.choose(world, switch)
+    screen = display.console(stderr=as_json)
+    if choice.world == "live" and not force:
+        _heed(plan.summary(loaded, doctor.ceiling_pps())["live"]["load"], screen)
+    options = execute.Options(
+        seed=loaded.scenario.seed if seed is None else seed,
+        folder=run_folder.create(loaded.scenario.name, out),
+        switch=switch,
+        json=as_json,
+        junit=junit,
+        pcap=tuple(port for port in pcap.split(",") if port),
+        program=program,
+        hook=hook,
+        command=tuple(sys.argv),
+    )
+    screen.print(f"{loaded.scenario.name}: {choice.world} world ({choice.reason})", markup=False)
+    raise typer.Exit(
+        worlds_choice.enter(choice, lambda: execute.execute(loaded, choice, options, screen))
+    )
+
+
+@app.command(name="list")
+def list_scenarios(as_json: Json = False) -> None:
+    """The scenarios of the catalog and what each shows."""
+    rows = [
+        (name, " ".join(load.load(name).scenario.claim.split())) for name in load.catalog_names()
+    ]
+    if as_json:
+        typer.echo(json.dumps([{"name": name, "claim": claim} for name, claim in rows], indent=2))
+        return
+    for name, claim in rows:
+        typer.echo(f"{name:14} {claim.split('.  ')[0].split('. ')[0].rstrip('.')}")
+
+
+@app.command(name="plan")
+def plan_command(scenario: Name, overrides: Set = [], as_json: Json = False) -> None:  # noqa: B006
+    """What a run would build, its cost, and whether this machine can carry it live."""
+    summary = plan.summary(load.load(scenario, overrides), doctor.ceiling_pps())
+    advice = plan.advice(summary["live"]["load"])
+    if as_json:
+        typer.echo(json.dumps({**summary, "advice": advice and advice[1]}, indent=2))
+        return
+    for text in plan.lines(summary):
+        typer.echo(text)
+    if advice:
+        typer.echo(advice[1])
+
+
+@app.command(name="doctor")
+def doctor_command(
+    as_json: Json = False,
+    ci: Annotated[bool, typer.Option("--ci", help="exit 1 if the live world is missing")] = False,
+) -> None:
+    """What this machine lacks, each with its remedy, and how much it carries."""
+    checks = doctor.checks()
+    ceiling = doctor.measure_ceiling_pps(run_folder.CHECKOUT)
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {"checks": [check.as_json() for check in checks], "ceiling_pps": ceiling}, indent=2
+            )
+        )
+    else:
+        for check in checks:
+            typer.echo(f"{'ok' if check.ok else 'NO':3} {check.name:18} {check.detail}")
+            if not check.ok:
+                typer.echo(f"    {check.remedy}")
+        typer.echo(f"ceiling: about {ceiling} data packets a second in the live world")
+    bad = [check for check in checks if not check.ok and (ci or check.needed)]
+    raise typer.Exit(1 if bad else 0)
+
+
+@explain_app.command("ev")
+def explain_ev(
+    ev: Annotated[str, typer.Argument(help="an entropy value, such as 0xc008")],
+    src: Annotated[str, typer.Option(help="the sending host")],
+    dst: Annotated[str, typer.Option(help="the receiving host")],
+    topology: Annotated[str, typer.Option(help="a topology of the catalog")] = "lab",
+) -> None:
+    """The path an EV names, and the address at every hop."""
+    fabric = topology_files.load(topology)
+    for text in explain.ev(fabric, explain.parse_ev(ev), src, dst):
+        typer.echo(text)
+
+
+@app.command(name="report")
+def report_command(folder: Folder) -> None:
+    """Write report.html of a run folder anew and say where it is."""
+    page = report.html(run_folder.read(folder))
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    typer.echo(str(folder / "report.html"))
+
+
+@app.command()
+def compare(
+    before: Folder,
+    after: Annotated[Path, typer.Argument(help="another run folder")],
+    as_json: Json = False,
+) -> None:
+    """Two runs side by side: verdicts, expectations, metrics."""
+    rows = comparison.rows(run_folder.read(before).result, run_folder.read(after).result)
+    if as_json:
+        typer.echo(json.dumps([row.as_json() for row in rows], indent=2))
+        return
+    typer.echo(comparison.text(rows))
+
+
+@app.command()
+def clean() -> None:
+    """Remove the run folders of this checkout."""
+    folders = [path.parent for path in run_folder.RUNS.glob("*/result.json")]
+    for folder in folders:
+        shutil.rmtree(folder)
+    typer.echo(f"removed {len(folders)} run folders from {run_folder.RUNS}")
+
+
+@app.command(name="schema")
+def schema_command() -> None:
+    """The JSON schema of scenario files, for editors."""
+    typer.echo(json.dumps(schema_json.document(), indent=2))
+
+
+@app.command(hidden=True)
+def fuzz(
+    seeds: Annotated[int, typer.Option(help="how many", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="the first", min=0)] = 1,
+) -> None:
+    """Random small fabrics, jobs and faults in the virtual world; prints what repeats a failure."""
+    from scenarios import fuzz as fuzzing
+
+    raise typer.Exit(fuzzing.main(seeds, seed))
+
+
+@app.command(hidden=True)
+def bench() -> None:
+    """Ratios of speed (design section 13), printed and written to runs/bench.json."""
+    from scenarios import bench as benchmarks
+
+    raise typer.Exit(benchmarks.main(run_folder.RUNS / "bench.json"))
+
+
+def main() -> None:
+    """The entry point: whatever goes wrong is one sentence and a documented exit code."""
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        app(prog_name="mrc-testbed")
+    except InputError as error:
+        return _complain(str(error), EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        return _complain("interrupted", execute.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        return _complain(f"{(error.strerror or str(error)).lower()}{where}", EXIT_BAD_INPUT)
+    except Exception as error:
+        log = run_folder.CHECKOUT / ".cache" / "error.txt"
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(traceback.format_exc())
+        text = f"internal error: {type(error).__name__}: {error} (details in {log})"
+        return _complain(text, EXIT_CODES[Verdict.ERROR])
+    return 0
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"mrc-testbed: {text}", file=sys.stderr)
+    return code
+
+
+def _one_of(option: str, value: str | None, allowed: tuple[str | None, ...]) -> None:
+    if value not in allowed:
+        names = " or ".join(name for name in allowed if name)
+        raise InputError(f"{option}: expected {names}, got {value!r}")
+
+
+def _hook(text: str) -> Hook:
+    host, _, index = text.partition(":")
+    if text and not index.isdecimal():
+        raise InputError(f"--corrupt-byte: expected HOST:INDEX, got {text!r}")
+    return Hook({host: int(index)} if text else {})
+
+
+def _check_ports(loaded: load.Loaded, pcap: str) -> None:
+    known = {
+        addressing.interface_name(end.node, end.port)
+        for link in loaded.fabric.links
+        for end in (link.lower, link.upper)
+    }
+    for port in filter(None, pcap.split(",")):
+        if port not in known:
+            raise InputError(f"--pcap: there is no interface {port!r}: they are named like h0-eth0")
+
+
+def _heed(load_share: float, screen: Any) -> None:
+    advice = plan.advice(load_share)
+    if advice is None:
+        return
+    level, text = advice
+    if level == "refuse":
+        raise InputError(f"{text} (--force runs it all the same)")
+    screen.print(f"note: {text}", markup=False)

@@ -1,0 +1,100 @@
+"""What this machine lacks, each thing with its remedy, and how many packets a second it carries."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from scenarios import derive, run_folder
+from worlds.api import WorldUnavailable
+
+CEILING_FILE = Path(".cache") / "ceiling.json"
+REFERENCE_CORES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`needed`: nothing at all runs without it."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def checks() -> list[Check]:
+    return [_python(), _compiler(), _namespaces(), *map(_command, _COMMANDS), _program()]
+
+
+_COMMANDS = (
+    ("mnexec", "apt-get install mininet"),
+    ("ip", "apt-get install iproute2"),
+    ("ethtool", "apt-get install ethtool"),
+    ("tcpdump", "apt-get install tcpdump"),
+)
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check(
+        "python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer", True
+    )
+
+
+def _compiler() -> Check:
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if found is None:
+        return Check("C compiler", False, "none", "apt-get install gcc libc6-dev", True)
+    tried = subprocess.run(
+        [found, "-xc", "-fsyntax-only", "-"],
+        input="#include <stdio.h>\n",
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return Check("C compiler", tried.returncode == 0, found, "apt-get install libc6-dev", True)
+
+
+def _namespaces() -> Check:
+    try:
+        from worlds.live import private_namespace
+
+        why_not = private_namespace.why_not()
+    except (ImportError, WorldUnavailable) as error:
+        why_not = str(error)
+    remedy = "run as root, or in a container with SYS_ADMIN, NET_ADMIN and NET_RAW"
+    how = "root" if os.geteuid() == 0 else "user namespaces"
+    return Check("namespaces", why_not is None, why_not or how, remedy)
+
+
+def _command(command: tuple[str, str]) -> Check:
+    name, remedy = command
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    found = shutil.which(name, path=path)
+    return Check(name, found is not None, found or "missing", remedy)
+
+
+def _program() -> Check:
+    built = run_folder.CHECKOUT / "p4" / "build" / "mrc.json"
+    return Check("P4 program", built.is_file(), "p4/build/mrc.json", "git checkout p4/build", True)
+
+
+def ceiling_pps() -> float:
+    """As `doctor` measured it last, else by the number of cores."""
+    try:
+        return float(json.loads((run_folder.CHECKOUT / CEILING_FILE).read_text())["pps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        cores = len(os.sched_getaffinity(0))
+        return derive.LIVE_PACKETS_PER_SECOND * min(cores / REFERENCE_CORES, 4)
+
+
+def measure_ceiling_pps(checkout: Path) -> int:
+    """Not measured yet: the figure of design section 8 for this number of cores."""
+    return round(ceiling_pps())

@@ -1,0 +1,147 @@
+"""The folder a run leaves behind (design section 11): written here, read here."""
+
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios import junit, report
+from scenarios.metrics import csv
+from scenarios.observe import EV_STATES, Observed
+from topologies.load import read_text
+from topologies.strict_yaml import InputError, dump
+from worlds.api import Event
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+RUNS = CHECKOUT / "runs"
+
+
+def create(name: str, out: Path | None) -> Path:
+    """`out` exactly, or a new folder named after time and scenario.  Raises InputError."""
+    folder = out if out is not None else _unused(f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "logs").mkdir(exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot make the run folder {folder}: {reason}") from None
+    return folder
+
+
+def _unused(name: str) -> Path:
+    count = 1
+    folder = RUNS / name
+    while folder.exists():
+        count += 1
+        folder = RUNS / f"{name}-{count}"
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What there is to write; `observed` None if nothing ran."""
+
+    scenario: Mapping[str, Any]
+    result: dict[str, Any]
+    observed: Observed | None
+    machine: Mapping[str, Any]
+    seconds: float
+
+
+def write(folder: Path, run: Written) -> None:
+    events = [event_line(event) for event in run.observed.in_order()] if run.observed else []
+    _put(folder / "scenario.yaml", dump(dict(run.scenario)))
+    _put(folder / "result.json", result_text(run.result))
+    _put(folder / "machine.json", json.dumps({**run.machine, "wall_s": run.seconds}, indent=2))
+    _put(folder / "events.jsonl", "".join(f"{line}\n" for line in events))
+    _put(folder / "junit.xml", junit.xml(run.result, events, run.seconds))
+    if run.observed:
+        _put(folder / "goodput.csv", csv(run.observed.series.columns()))
+        _put(folder / "ev.csv", csv(_ev_columns(run.observed.ev_rows)))
+    _put(folder / "report.html", report.html(read(folder)))
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    return json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+
+
+def event_line(event: Event) -> str:
+    fields = {"t_ns": event.t_ns, "node": event.node, "kind": event.kind, **event.fields}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _ev_columns(rows: Sequence[tuple[int, ...]]) -> dict[str, list[int]]:
+    names = ("t_ns", *EV_STATES)
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def _put(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def read(folder: Path) -> report.Run:
+    """A finished run.  Raises InputError if this is no run folder."""
+    if not (folder / "result.json").is_file():
+        raise InputError(f"{folder} is not a run folder: it holds no result.json")
+    try:
+        result = json.loads(read_text(folder / "result.json", str(folder / "result.json")))
+        events = [
+            json.loads(line) for line in _lines(folder / "events.jsonl") if line.startswith("{")
+        ]
+        return report.Run(
+            result=result,
+            scenario_text=_text(folder / "scenario.yaml"),
+            goodput=_columns(folder / "goodput.csv"),
+            evs=_columns(folder / "ev.csv"),
+            events=events,
+        )
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder} holds a file that was not written by a run: {error}") from None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _lines(path: Path) -> list[str]:
+    return _text(path).splitlines()
+
+
+def _columns(path: Path) -> dict[str, list[int]]:
+    head, *rows = _lines(path) or [""]
+    if not head:
+        return {}
+    cells = [[int(cell) for cell in row.split(",")] for row in rows]
+    return {name: [row[i] for row in cells] for i, name in enumerate(head.split(","))}
+
+
+def machine(command: Sequence[str], world_reason: str) -> dict[str, Any]:
+    """What result.json must not hold: where, when and on what this ran."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "host": platform.node(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "compiler": shutil.which("cc") or shutil.which("gcc"),
+        "command": list(command),
+        "world_reason": world_reason,
+        "executable": sys.executable,
+    }
+
+
+def hand_back(folder: Path) -> None:
+    """Under sudo: the files belong to the user who asked, not to root."""
+    uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not (uid.isdecimal() and gid.isdecimal()):
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, int(uid), int(gid), follow_symlinks=False)
