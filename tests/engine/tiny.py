@@ -30,7 +30,8 @@ def compile_tiny(target: Path, *extra: str, also: tuple[Path, ...] = ()) -> Path
     """The runtime, the tiny program and `also` as `target`; warnings are errors."""
     assert COMPILER is not None
     sources = [RUNTIME / f"{name}.c" for name in CORE]
-    command = [COMPILER, *FLAGS, *extra, f"-I{RUNTIME}", "-o", target, *sources, PROGRAM, *also]
+    files = map(str, [target, *sources, PROGRAM, *also])
+    command = [COMPILER, *FLAGS, *extra, f"-I{RUNTIME}", "-o", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
