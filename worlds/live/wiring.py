@@ -115,7 +115,7 @@ class VethLink(Link):  # type: ignore[misc]
 
     def delete(self) -> None:
         near, far = self.intf1, self.intf2
-        if near is not None:
+        if near is not None and far is not None:
             far.node.delIntf(far)  # goes with its peer
             near.delete()
             self.intf1 = self.intf2 = None
