@@ -336,6 +336,7 @@ static uint32_t read_counter(struct call *c)
 {
     uint32_t number = (uint32_t)take_number(&c->in, 2), first = (uint32_t)take_number(&c->in, 4);
     if (!at_end(&c->in)) return malformed(c);
+    if (number >= PROGRAM.counter_count) return refuse(c, STATUS_NOT_FOUND, "no such counter");
     struct count value;
     struct list list = begin_list(c);
     for (uint32_t i = first; counter_get(&c->sw->state.externs, number, i, &value); i++) {
@@ -360,6 +361,7 @@ static uint32_t read_register(struct call *c)
 {
     uint32_t number = (uint32_t)take_number(&c->in, 2), first = (uint32_t)take_number(&c->in, 4);
     if (!at_end(&c->in)) return malformed(c);
+    if (number >= PROGRAM.register_count) return refuse(c, STATUS_NOT_FOUND, "no such register");
     u128 value;
     struct list list = begin_list(c);
     for (uint32_t i = first; register_get(&c->sw->state.externs, number, i, &value); i++) {
