@@ -1,0 +1,148 @@
+"""One entropy value of one QP and the state machine of spec Fig. 5 (facts/mrc.md 3.5).
+
+An EV stands for a path.  GOOD ones carry data.  SKIP is a short pause: the path is more loaded
+than others, and the rotation passes it by once.  ASSUMED_BAD is out of use until probes that
+took the same path come back.  DENIED is the controller's word and only the controller takes it
+back.  The API shows SKIP as GOOD.
+
+Losses retire, congestion only skips: a trimmed packet proves that its path works.  `cause` says
+which evidence it was; a port that lost its carrier (ours, or the peer's by its own word) retires
+all EVs of its plane at once, without waiting for a packet to be missed.
+"""
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hosts.mrc.timers import Timer, TimerKind
+from hosts.wire.template import FrameTemplate
+
+if TYPE_CHECKING:
+    from hosts.mrc.outstanding import Sent
+    from hosts.mrc.requester import Requester
+
+
+class EvState(enum.Enum):
+    GOOD = "good"
+    SKIP = "skip"
+    ASSUMED_BAD = "assumed_bad"
+    DENIED = "denied"
+
+
+class EvEvent(enum.Enum):
+    MARKED = "marked"
+    """A SACK with m = SKIP_ONCE: a packet on this EV was CE-marked."""
+    TRIMMED = "trimmed"
+    """A NACK TRIMMED.  TRIMMED_LASTHOP is no event: every path ends in that hop."""
+    PASSED = "passed"
+    """The rotation came by."""
+    LOST = "lost"
+    """A packet was lost without a trace."""
+    ALWAYS_SKIP = "always_skip"
+    """A SACK with m = ALWAYS_SKIP."""
+    PORT_DOWN = "port_down"
+    """Our port or the peer's in this plane is gone."""
+    PROBED = "probed"
+    """Enough probes came back."""
+    PROBED_MARKED = "probed_marked"
+    """The same, the last with m = SKIP_ONCE."""
+    DENY = "deny"
+    ALLOW = "allow"
+
+
+TRANSITIONS: dict[tuple[EvState, EvEvent], EvState] = {
+    (EvState.GOOD, EvEvent.MARKED): EvState.SKIP,
+    (EvState.GOOD, EvEvent.TRIMMED): EvState.SKIP,
+    (EvState.GOOD, EvEvent.LOST): EvState.ASSUMED_BAD,
+    (EvState.GOOD, EvEvent.ALWAYS_SKIP): EvState.ASSUMED_BAD,
+    (EvState.GOOD, EvEvent.PORT_DOWN): EvState.ASSUMED_BAD,
+    (EvState.GOOD, EvEvent.DENY): EvState.DENIED,
+    (EvState.SKIP, EvEvent.PASSED): EvState.GOOD,
+    (EvState.SKIP, EvEvent.LOST): EvState.ASSUMED_BAD,
+    (EvState.SKIP, EvEvent.ALWAYS_SKIP): EvState.ASSUMED_BAD,
+    (EvState.SKIP, EvEvent.PORT_DOWN): EvState.ASSUMED_BAD,
+    (EvState.SKIP, EvEvent.DENY): EvState.DENIED,
+    (EvState.ASSUMED_BAD, EvEvent.PROBED): EvState.GOOD,
+    (EvState.ASSUMED_BAD, EvEvent.PROBED_MARKED): EvState.SKIP,
+    (EvState.ASSUMED_BAD, EvEvent.DENY): EvState.DENIED,
+    (EvState.DENIED, EvEvent.ALLOW): EvState.GOOD,
+}
+"""Anything that is not here changes nothing: marks in SKIP do not stack, old news is old."""
+
+
+class Cause(enum.Enum):
+    """Why an EV changed state, as reports say it."""
+
+    ORDER = "loss"
+    """A later packet on the same path arrived and this one had not."""
+    TIMEOUT = "timeout"
+    """Neither the packet nor the probes sent after it were heard of."""
+    ALWAYS_SKIP = "always_skip"
+    PORT = "port"
+    PEER_PORT = "peer_port"
+    PROBE = "probe"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class EvSpec:
+    """An EV as it is handed to a QP.  `outer_dst` None: native encapsulation (no uSID list)."""
+
+    ev: int
+    plane: int
+    outer_dst: bytes | None
+
+
+class Doubt:
+    """A suspicion against an EV that is not yet a verdict; the EV rests meanwhile.
+
+    `seq` is the packet that raised it.  ORDER is a loss for certain unless the NACK of a trim is
+    still on its way (it may be overtaken by SACKs on other planes), so it waits for that.  TIMEOUT
+    may be the loss of SACKs rather than of data, so it is tried by probes on the same path.
+    """
+
+    __slots__ = ("cause", "probes_left", "seq")
+
+    def __init__(self, cause: Cause, seq: int, probes_left: int) -> None:
+        self.cause = cause
+        self.seq = seq
+        self.probes_left = probes_left
+
+
+class Ev:
+    """One EV of one QP.  `EvSet` owns its state; the requester owns what was sent on it.
+
+    `in_flight`: transmissions on this path in order of sending; `serial` numbers them.
+    """
+
+    __slots__ = (
+        "bad_cause", "doubt", "drop_count", "endpoint_template", "in_flight", "is_active",
+        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "serial",
+        "state", "template", "timer", "value",
+    )  # fmt: skip
+
+    def __init__(self, spec: EvSpec) -> None:
+        self.value = spec.ev
+        self.plane = spec.plane
+        self.outer_dst = spec.outer_dst
+        self.state = EvState.GOOD
+        self.bad_cause: Cause | None = None
+        self.is_active = False
+        """In the rotation's set (even if it rests), not in the backup set."""
+        self.resting = False
+        """Kept out of the rotation while `doubt` is being settled."""
+        self.doubt: Doubt | None = None
+        self.in_flight: deque[Sent] = deque()
+        self.serial = 0
+        self.drop_count = 0
+        self.probe_successes = 0
+        self.probe_id: int | None = None
+        self.timer = Timer(TimerKind.EV, self)
+        self.requester: Requester
+        self.template: FrameTemplate | None = None
+        self.endpoint_template: FrameTemplate | None = None
+        """Made when first needed; QPs may have hundreds of EVs."""
+
+    def __repr__(self) -> str:
+        return f"<Ev {self.value:#x} plane {self.plane} {self.state.value}>"

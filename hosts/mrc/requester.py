@@ -1,0 +1,626 @@
+"""The sending half of a QP: writes into packets, packets onto EVs, and what is heard of them.
+
+It decides what to send next and what must be sent again.  Which EV, is the EvSet's choice; how
+much may be in flight, congestion control's; which port is free, the endpoint's.  How loss is
+told from delay:
+
+* a NACK says so (trimmed, refused);
+* ORDER: one EV is one first-in-first-out path, so when a later packet on the same EV was
+  received and a snapshot no older than that lacks this one, it is lost;
+* TOLERANCE: packets far behind it, on other paths, were received: send it again, but other paths
+  prove nothing about this one;
+* TIMEOUT: the derived RTO passed;
+* the port it left by lost its carrier, or the peer's did.
+
+Only ORDER and TIMEOUT can retire an EV (see `health`), and neither does while trims are coming
+from the last hop of that plane, where a trimmed packet that found no room leaves no trace.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hosts.mrc import choices
+from hosts.mrc.cc.base import CongestionControl
+from hosts.mrc.config import RemoteQp
+from hosts.mrc.ev import Cause, Ev, EvEvent, EvState
+from hosts.mrc.ev_set import EvSet
+from hosts.mrc.health import Health
+from hosts.mrc.message import Completion, CompletionKind, Message, Status, WriteRequest
+from hosts.mrc.outstanding import Outstanding, Sent, SentState, Snapshot
+from hosts.mrc.psn import PSN_MASK, serial_diff, unwrap
+from hosts.mrc.services import Services
+from hosts.mrc.timers import Timer, TimerKind
+from hosts.mrc.units import MPR_UNIT_PSNS, Ns
+from hosts.wire.aeth import Aeth, NakCode
+from hosts.wire.nack import Nack, NackReason
+from hosts.wire.opcode import Opcode
+from hosts.wire.sack import BITMAP_BITS, RCVD_UNIT_BYTES, RCVD_UNITS_MODULO, EvHint, Sack
+from hosts.wire.size import nominal_size
+from hosts.wire.template import DATA_TRAFFIC_CLASS, RETX_TRAFFIC_CLASS
+
+if TYPE_CHECKING:
+    from hosts.mrc.qp import QueuePair
+
+_FIRST, _MIDDLE, _LAST = int(Opcode.WRITE_FIRST), int(Opcode.WRITE_MIDDLE), int(Opcode.WRITE_LAST)
+_ONLY, _IMM = int(Opcode.WRITE_ONLY), 1
+"""An opcode with immediate is the one without, plus one."""
+
+_EVIDENCE_MIN = choices.EVIDENCE_MIN_PAYLOAD_BYTES
+_UNITS_HALF = RCVD_UNITS_MODULO // 2
+
+NAK_STATUS = {
+    NakCode.INVALID_REQUEST: Status.REMOTE_INVALID_REQUEST,
+    NakCode.REMOTE_ACCESS_ERROR: Status.REMOTE_ACCESS_ERROR,
+    NakCode.REMOTE_OPERATIONAL_ERROR: Status.REMOTE_OPERATION_ERROR,
+}
+
+
+class Requester:
+    """Call order: post; while `ready()`, `transmit`; feed `receive_*` and `on_*_timer`."""
+
+    __slots__ = (
+        "_budget", "_config", "_counters", "_fail", "_full_size", "_last_sent_ns", "_late", "_lost",
+        "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted", "_progress_ns",
+        "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns", "_scan_seq", "_services",
+        "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns", "_timeline", "_timer", "_timers",
+        "_tsr", "_unacked_messages", "_wimm_in_flight", "_wimm_max", "cc", "evs", "health", "outstanding",
+        "qp", "stall_timer",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        qp: "QueuePair",
+        services: Services,
+        evs: EvSet,
+        cc: CongestionControl,
+        first_seq: int,
+        fail: Callable[[Status, str, Ns], None],
+    ) -> None:
+        config = services.config
+        self.qp = qp
+        self.evs = evs
+        self.cc = cc
+        self.outstanding = Outstanding(first_seq)
+        self.health = Health(self, services)
+        self._services = services
+        self._config = config
+        self._counters = services.counters
+        self._timers = services.timers
+        self._fail = fail
+        self._pmtu = config.pmtu
+        self._full_size = nominal_size(config.pmtu)
+        self._tick_ns = config.tick_ns
+        self._tsr = int(config.tick_ns != 128)
+        self._rto = config.rto_ns
+        self._budget = config.retry_budget
+        self._remote: RemoteQp | None = None
+        self._mpr = self._mpr_limit = 0
+        self._wimm_max = 0
+        self._wimm_in_flight = 0
+        self._posted: deque[Message] = deque()
+        self._message: Message | None = None
+        """The one being sent."""
+        self._unacked_messages: deque[Message] = deque()
+        self._msn = 0
+        self._rqmsn = 0
+        self._next_seq = first_seq
+        self._lost: list[int] = []
+        """Heap of seqs to be sent again; entries that are no longer LOST are skipped."""
+        self._timeline: deque[Sent] = deque()
+        """Transmissions by deadline: with one timeout for all, the order of sending."""
+        self._late: list[tuple[Ns, int, Sent]] = []
+        """Heap of those with a longer timeout (exponential phase)."""
+        self._suspects: list[Sent] = []
+        """Overtaken on their own path; lost as soon as a snapshot that covers them lacks them."""
+        self._scan_seq = first_seq
+        self._rcvd_units = 0
+        self._rtt_ns = config.base_rtt_ns
+        self._progress_ns = 0
+        self._last_sent_ns = 0
+        self._silent = 0
+        self._stalled = 0
+        self._timer = Timer(TimerKind.RETRANSMIT, self)
+        self._tail_timer = Timer(TimerKind.TAIL, self)
+        self.stall_timer = Timer(TimerKind.STALL, self)
+        for ev in evs.evs:
+            ev.requester = self
+
+    def connect(self, remote: RemoteQp) -> None:
+        self._remote = remote
+        self._mpr = self._mpr_limit = remote.mpr_units * MPR_UNIT_PSNS
+        self._wimm_max = remote.max_wimm
+
+    def post(self, request: WriteRequest) -> None:
+        if request.imm is not None:
+            self._rqmsn += 1
+        message = Message(request, self._msn, self._rqmsn, self._pmtu)
+        self._msn += 1
+        self._posted.append(message)
+        if self._message is None:
+            self._start_message()
+
+    @property
+    def has_work(self) -> bool:
+        """Anything posted, in flight, or not yet acknowledged as done."""
+        return bool(self._unacked_messages or self._posted)
+
+    @property
+    def has_backlog(self) -> bool:
+        """Something that could be sent but for windows and ports."""
+        return self._message is not None or bool(self._posted) or self._next_lost() is not None
+
+    # -- sending -----------------------------------------------------------------------------
+
+    def ready(self) -> bool:
+        """Whether windows let a packet go now; a port and an EV are the caller's business."""
+        cc = self.cc
+        inflight = cc.inflight_bytes
+        if inflight + self._full_size > cc.cwnd_bytes and inflight > 0:
+            return False
+        if self._lost and self._next_lost() is not None:
+            return True
+        return self._message is not None and self._next_seq - self.outstanding.cack <= self._mpr
+
+    def transmit(self, free: int, now: Ns) -> tuple[int, bytes] | None:
+        """The next packet as (plane, frame), on an EV of the planes in `free`; None if there is
+        none.
+
+        To be called only when `ready()`.
+        """
+        lost = self._next_lost() if self._lost else None
+        if lost is not None:
+            return self._retransmit(lost, free, now)
+        message = self._message
+        assert message is not None
+        ev = self.evs.select(free)
+        if ev is None:
+            return None
+        seq = self._next_seq
+        self._next_seq = seq + 1
+        index = message.next_index
+        if index == 0:
+            message.first_seq = seq
+            self._unacked_messages.append(message)
+            if message.imm is not None:
+                self._wimm_in_flight += 1
+        index += 1
+        message.next_index = index
+        if index < message.packet_count:
+            length = self._pmtu
+            size = self._full_size
+        else:
+            length = message.length - (index - 1) * self._pmtu
+            size = nominal_size(length, imm=message.imm is not None)
+            self._start_message()
+        sent = Sent(seq, message, index - 1, length, size, ev, now)
+        self._counters.tx_data_first += 1
+        return self._put_out(sent, rtx=False, now=now)
+
+    def _retransmit(self, lost: Sent, free: int, now: Ns) -> tuple[int, bytes] | None:
+        ev = self.evs.select(free, lost.ev)
+        if ev is None:
+            return None
+        heapq.heappop(self._lost)
+        self._counters.tx_data_again += 1
+        return self._put_out(lost.again(ev, now), rtx=True, now=now)
+
+    def _put_out(self, sent: Sent, *, rtx: bool, now: Ns) -> tuple[int, bytes]:
+        """Record a transmission and make its frame."""
+        ev = sent.ev
+        seq = sent.seq
+        self.outstanding.by_seq[seq] = sent
+        ev.serial = sent.serial = ev.serial + 1
+        ev.in_flight.append(sent)
+        cc = self.cc
+        cc.inflight_bytes += sent.size
+        self._last_sent_ns = now
+        self._stalled = 0
+        if sent.timeouts < self._config.linear_cnt:
+            sent.deadline_ns = deadline = now + self._rto
+            self._timeline.append(sent)
+        else:
+            sent.deadline_ns = deadline = now + self._config.retry_timeout_ns(sent.timeouts)
+            heapq.heappush(self._late, (deadline, seq, sent))
+        timer = self._timer
+        if timer.at is None or deadline < timer.at:
+            self._timers.set(timer, deadline)
+        if self._tail_timer.at is None:
+            self._timers.set(self._tail_timer, now + self._tail_wait())
+        return ev.plane, self._frame(sent, rtx, now)
+
+    def _frame(self, sent: Sent, rtx: bool, now: Ns) -> bytes:
+        message = sent.message
+        index = sent.index
+        imm = None
+        if index == message.packet_count - 1:
+            opcode = _ONLY if index == 0 else _LAST
+            imm = message.imm
+            if imm is not None:
+                opcode += _IMM
+        else:
+            opcode = _FIRST if index == 0 else _MIDDLE
+        offset = index * self._pmtu
+        cc = self.cc
+        ack_req = (
+            rtx
+            or cc.inflight_bytes + self._full_size > cc.cwnd_bytes
+            or self._message is None
+            or sent.seq - self.outstanding.cack >= self._mpr
+        )
+        ev = sent.ev
+        self._counters.tx_data_payload_bytes += sent.length
+        return (ev.template or self.qp.template(ev)).emit_write(
+            opcode,
+            sent.seq & PSN_MASK,
+            message.view[offset : offset + sent.length],
+            rqmsn=message.rqmsn & 0xFFFF,
+            msn=message.msn & 0xFFFF,
+            va=message.remote_va + offset,
+            rkey=message.rkey,
+            dma_length=message.length,
+            imm=imm,
+            tx_ticks=now // self._tick_ns & 0xFFFF,
+            tsr=self._tsr,
+            ack_req=ack_req,
+            rtx=rtx,
+            traffic_class=RETX_TRAFFIC_CLASS if rtx else DATA_TRAFFIC_CLASS,
+        )
+
+    def _start_message(self) -> None:
+        """Take the next posted message in hand, if there is one and MAX_WIMM lets it go."""
+        self._message = None
+        if self._posted:
+            message = self._posted[0]
+            if message.imm is None or self._wimm_in_flight < self._wimm_max:
+                self._message = self._posted.popleft()
+
+    def _next_lost(self) -> Sent | None:
+        """The lowest packet to be sent again."""
+        lost, by_seq = self._lost, self.outstanding.by_seq
+        while lost:
+            sent = by_seq.get(lost[0])
+            if sent is not None and sent.state == SentState.LOST:
+                return sent
+            heapq.heappop(lost)
+        return None
+
+    # -- what the peer says --------------------------------------------------------------------
+
+    def receive_sack(self, sack: Sack, now: Ns) -> None:
+        out = self.outstanding
+        cack = unwrap(sack.cack_psn, out.cack)
+        base = cack + sack.sack_offset
+        room = self._next_seq - base  # PSNs from base on that were ever sent
+        bitmap = sack.bitmap
+        if cack >= self._next_seq or (room < BITMAP_BITS and bitmap >> max(room, 0)):
+            self._counters.rx_control_invalid += 1
+            return
+        snapshot = Snapshot(cack, base, bitmap, cack + sack.ooo_count)
+        fresh = snapshot.order >= out.newest_order
+        if fresh:
+            out.newest_order = snapshot.order
+        rtt_ns, clean = self._rtt_sample(sack, cack, now)
+        done = out.acknowledge(snapshot)
+        self._progress_ns = now
+        self._silent = 0
+        if done:
+            self._settle(done)
+        ev = self.evs.by_value.get(sack.entropy)
+        if sack.m and ev is not None:
+            self._hint(ev, sack.m, now)
+        self._account(sack, rtt_ns, clean, now)
+        if sack.pr:
+            self.health.probe_answered(sack.probe_id, sack.m, now)
+        if fresh:
+            if self._suspects:
+                self._judge(snapshot, now)
+            self._scan(now)
+        if self._config.dynamic_mpr and sack.mpr:
+            self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
+
+    def _rtt_sample(self, sack: Sack, cack: int, now: Ns) -> tuple[Ns | None, bool]:
+        """(round trip of the packet that triggered this SACK, whether it was its only
+        transmission).
+
+        The stored send time is the measure, and the EV tells which transmission arrived.
+        """
+        if sack.pr:
+            return None, False
+        sent = self.outstanding.by_seq.get(cack + sack.ack_psn_offset)
+        if sent is None or sent.state != 0 or sent.ev.value != sack.entropy:
+            return None, False
+        self._rtt_ns = rtt_ns = now - sent.sent_ns
+        return rtt_ns, sent.transmissions == 1
+
+    def _settle(self, done: list[Sent]) -> None:
+        """Packets acknowledged for the first time, oldest first."""
+        reverse = self.evs.reverse
+        for sent in done:
+            if sent.state == SentState.LOST:
+                self.cc.inflight_bytes += sent.size  # it was written off, and rcvd_bytes counts it
+                self._counters.late_arrivals += 1
+            sent.state = 3
+            ev = sent.ev
+            in_flight = ev.in_flight
+            if sent.transmissions == 1:
+                reverse[ev.plane] = ev
+                if in_flight and in_flight[0] is sent:
+                    in_flight.popleft()
+                elif sent.length >= _EVIDENCE_MIN:
+                    self.overtaken(ev, sent.serial)
+            elif in_flight and in_flight[0] is sent:
+                in_flight.popleft()
+
+    def overtaken(self, ev: Ev, serial: int) -> None:
+        """Something sent on this EV as number `serial` arrived: what was sent before it should
+        have."""
+        in_flight = ev.in_flight
+        by_seq = self.outstanding.by_seq
+        while in_flight and in_flight[0].serial <= serial:
+            sent = in_flight.popleft()
+            if sent.serial != serial and not sent.excused and sent.seq in by_seq:
+                self._suspects.append(sent)
+
+    def _judge(self, snapshot: Snapshot, now: Ns) -> None:
+        """Turn suspects into losses where this snapshot covers them with 0."""
+        by_seq = self.outstanding.by_seq
+        undecided = []
+        for sent in self._suspects:
+            if sent.seq not in by_seq or sent.excused:
+                continue
+            if not snapshot.lacks(sent.seq):
+                undecided.append(sent)
+                continue
+            if sent.state == SentState.OUTSTANDING:
+                self._counters.rtx_order += 1
+                self._lose(sent, now)
+            self.health.doubt_order(sent.ev, sent.seq, now)
+        self._suspects = undecided
+
+    def _scan(self, now: Ns) -> None:
+        """Send again what packets far behind have overtaken on other paths; once for each."""
+        out = self.outstanding
+        windows = choices.REORDER_TOLERANCE_WINDOWS * self.cc.cwnd_bytes / self._full_size
+        limit = out.highest_received - max(int(windows), choices.REORDER_TOLERANCE_MIN_PACKETS)
+        seq = self._scan_seq
+        if seq > limit:
+            return
+        by_seq = out.by_seq
+        while seq <= limit:
+            sent = by_seq.get(seq)
+            if sent is not None and sent.state == 0 and sent.transmissions == 1 and (
+                out.was_missing(seq)
+            ):
+                self._counters.rtx_tolerance += 1
+                self._lose(sent, now)
+                self.health.doubt_silence(sent.ev, seq, now)
+            seq += 1
+        self._scan_seq = seq
+
+    def _hint(self, ev: Ev, hint: int, now: Ns) -> None:
+        self._counters.ev_marks += 1
+        if hint == EvHint.SKIP_ONCE:
+            self.evs.congested(ev, EvEvent.MARKED)
+        elif hint == EvHint.ALWAYS_SKIP:
+            self.health.retire(ev, EvEvent.ALWAYS_SKIP, Cause.ALWAYS_SKIP, now)
+
+    def _account(self, sack: Sack, rtt_ns: Ns | None, clean: bool, now: Ns) -> None:
+        """Congestion control's share: bytes that arrived since the newest SACK, mark, delay."""
+        units = (sack.rcvd_units - self._rcvd_units) % RCVD_UNITS_MODULO
+        if units >= _UNITS_HALF:
+            units = 0  # an older SACK
+        elif units:
+            self._rcvd_units = sack.rcvd_units
+        self.cc.on_ack(
+            units * RCVD_UNIT_BYTES,
+            marked=sack.m != 0,
+            rtt_ns=rtt_ns,
+            rtt_is_clean=clean,
+            penalty=sack.rcv_cwnd_pen,
+            restore=sack.restore_cwnd,
+            now=now,
+        )
+
+    def receive_nack(self, nack: Nack, now: Ns) -> None:
+        reason = nack.reason
+        if reason == NackReason.UNEXP_EVENT:
+            self._fail(Status.REMOTE_OPERATION_ERROR, "nack_unexpected_event", now)
+            return
+        trimmed = reason == NackReason.TRIMMED or reason == NackReason.TRIMMED_LASTHOP
+        last_hop = reason == NackReason.TRIMMED_LASTHOP
+        seq = unwrap(nack.nack_psn, self.outstanding.cack)
+        ev = self.evs.by_value.get(nack.entropy)
+        self._progress_ns = now
+        self._silent = 0
+        if ev is not None:
+            if trimmed:
+                self._counters.ev_trims += 1
+                if last_hop:
+                    self.health.last_hop_trim(ev.plane, now)
+                else:
+                    self.evs.congested(ev, EvEvent.TRIMMED)
+            self.health.path_works(ev, seq)
+        sent = self.outstanding.by_seq.get(seq)
+        if sent is None:
+            return
+        if sent.ev is not ev or sent.state != SentState.OUTSTANDING:
+            self._excuse_older(ev, seq)
+            return
+        sent.excused = True
+        if trimmed:
+            self._counters.rtx_trim += 1
+        else:
+            self._counters.rtx_refused += 1
+        if trimmed and not choices.TRIM_CONSUMES_RETRIES:
+            self._requeue(sent)
+        else:
+            self._requeue(sent)
+            self._consume_retry(sent, now)
+        self.cc.on_trim(sent.size, last_hop=last_hop, now=now)
+
+    def _excuse_older(self, ev: Ev | None, seq: int) -> None:
+        """The NACK of a transmission that was given up before: its EV is cleared of it."""
+        if ev is not None:
+            for sent in ev.in_flight:
+                if sent.seq == seq:
+                    sent.excused = True
+
+    def receive_ack(self, aeth: Aeth, now: Ns) -> None:
+        """A transport ACK completes messages; a NAK ends the QP."""
+        if aeth.is_nak:
+            code = aeth.nak_code
+            status = NAK_STATUS.get(NakCode(code)) if code <= 3 else None
+            self._fail(status or Status.REMOTE_OPERATION_ERROR, f"nak_{code}", now)
+            return
+        messages = self._unacked_messages
+        while messages and serial_diff(aeth.msn, messages[0].msn, 24) > 0:
+            message = messages[0]
+            if message.next_index < message.packet_count:
+                self._counters.rx_control_invalid += 1
+                return
+            messages.popleft()
+            self._complete(message, Status.SUCCESS, now)
+            if message.imm is not None:
+                self._wimm_in_flight -= 1
+                if self._message is None:
+                    self._start_message()
+        self._progress_ns = now
+        self._silent = 0
+
+    def _complete(self, message: Message, status: Status, now: Ns) -> None:
+        if status is Status.SUCCESS:
+            self._counters.messages_sent += 1
+        self._services.completions.append(
+            Completion(
+                self.qp.qpn, message.wr_id, CompletionKind.SEND, status, message.imm,
+                message.length, now,
+            )
+        )  # fmt: skip
+
+    # -- loss ----------------------------------------------------------------------------------
+
+    def _requeue(self, sent: Sent) -> None:
+        sent.state = SentState.LOST
+        heapq.heappush(self._lost, sent.seq)
+
+    def _lose(self, sent: Sent, now: Ns) -> None:
+        sent.ev.drop_count += 1
+        self._requeue(sent)
+        self.cc.on_loss(sent.size)
+        self._consume_retry(sent, now)
+
+    def _consume_retry(self, sent: Sent, now: Ns) -> None:
+        sent.retries += 1
+        if self._budget is not None and sent.retries > self._budget:
+            self._fail(Status.RETRY_EXCEEDED, "retry_exceeded", now)
+
+    def requeue_plane(self, plane: int) -> None:
+        """The port of that plane is gone, ours or the peer's: all that left by it goes again."""
+        for sent in self.outstanding.all():
+            if sent.ev.plane == plane and sent.state == SentState.OUTSTANDING:
+                sent.excused = True
+                self._counters.rtx_port += 1
+                self._requeue(sent)
+                self.cc.on_requeue(sent.size)
+
+    def on_retransmit_timer(self, now: Ns) -> None:
+        timeline, late = self._timeline, self._late
+        while timeline and (timeline[0].state != 0 or timeline[0].deadline_ns <= now):
+            sent = timeline.popleft()
+            if sent.state == 0:
+                self._time_out(sent, now)
+        while late and (late[0][2].state != 0 or late[0][0] <= now):
+            sent = heapq.heappop(late)[2]
+            if sent.state == 0:
+                self._time_out(sent, now)
+        deadlines = [timeline[0].deadline_ns] if timeline else []
+        if late:
+            deadlines.append(late[0][0])
+        if deadlines:
+            self._timers.set(self._timer, min(deadlines))
+
+    def _time_out(self, sent: Sent, now: Ns) -> None:
+        sent.timeouts += 1
+        self._counters.rtx_timeout += 1
+        self._lose(sent, now)
+        self.health.doubt_silence(sent.ev, sent.seq, now)
+
+    # -- silence -------------------------------------------------------------------------------
+
+    def _tail_wait(self) -> Ns:
+        """How long to wait for a word before asking (htsim: base RTT + target; 3 base RTT if
+        busy)."""
+        rtt = max(self._config.base_rtt_ns, self._rtt_ns)
+        wait = 3 * rtt if self._message is not None else rtt + rtt * 3 // 4
+        return min(wait << min(self._silent, 16), max(wait, self._rto))
+
+    def on_tail_timer(self, now: Ns) -> None:
+        """Nothing was heard for a while: ask on the path of the oldest packet."""
+        if not self._unacked_messages:
+            return
+        quiet_since = max(self._progress_ns, self._last_sent_ns if self._silent == 0 else 0)
+        due = quiet_since + self._tail_wait()
+        if due > now:
+            self._timers.set(self._tail_timer, due)
+            return
+        if not self._ask(now):
+            return
+        self._silent += 1
+        self._timers.set(self._tail_timer, now + self._tail_wait())
+
+    def _ask(self, now: Ns) -> bool:
+        """Send a probe; False if the QP has failed instead."""
+        oldest = self.outstanding.oldest()
+        if oldest is None and self._budget is not None and self._silent > self._budget:
+            # All was received, and yet its acknowledgement never comes.
+            self._fail(Status.RETRY_EXCEEDED, "no_transport_ack", now)
+            return False
+        ev = None
+        if oldest is not None and oldest.ev.state in (EvState.GOOD, EvState.SKIP):
+            ev = oldest.ev
+        if ev is None or self._silent:
+            ev = self.evs.select(self.qp.live_mask) or ev
+        if ev is not None and self.qp.live_mask >> ev.plane & 1:
+            self._counters.tail_probes += 1
+            self.health.send_probe(ev, now)
+        return True
+
+    def stalled(self, now: Ns) -> None:
+        """There is something to send and no plane to send it on."""
+        if self.stall_timer.at is None:
+            self._timers.set(self.stall_timer, now + self._config.retry_timeout_ns(self._stalled))
+
+    def on_stall_timer(self, now: Ns) -> None:
+        if self.evs.plane_mask & self.qp.live_mask or not self.has_work:
+            self._stalled = 0
+            return
+        self._stalled += 1
+        if self._budget is not None and self._stalled > self._budget:
+            self._fail(Status.RETRY_EXCEEDED, "no_plane", now)
+            return
+        self.stalled(now)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def flush(self, status: Status, now: Ns) -> None:
+        """Complete everything: the oldest message with the reason, the rest as flushed."""
+        messages = list(self._unacked_messages)
+        if self._message is not None and self._message.next_index == 0:
+            messages.append(self._message)
+        messages += self._posted
+        for message in messages:
+            self._complete(message, status, now)
+            status = Status.FLUSHED
+        self._unacked_messages.clear()
+        self._posted.clear()
+        self._message = None
+        self.outstanding.by_seq.clear()
+        self._lost.clear()
+        self._timeline.clear()
+        self._late.clear()
+        self._suspects.clear()
+        for timer in (self._timer, self._tail_timer, self.stall_timer):
+            self._timers.stop(timer)
+        self.health.stop()
