@@ -13,9 +13,12 @@ struct state {
     struct externs externs;
 };
 
-static inline struct state *state_of(struct sw *sw) { return (struct state *)sw; }
+static inline struct state *state_of(struct sw *sw) { return (struct state *)(void *)sw; }
 
-/* Both give false when memory is short; then nothing is left allocated.  The const entries are put
+/* The cells of a register array, for generated code that has checked the index. */
+#define REGISTER_CELLS(type, sw, reg) ((type *)state_of(sw)->externs.registers[reg].data)
+
+/* False when memory is short; then nothing is left allocated.  The const entries are put
  * in by PROGRAM.init, which the caller calls next. */
 static inline bool state_init(struct state *state, const struct program *program, uint64_t seed)
 {
