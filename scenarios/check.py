@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from scenarios import faults, flows, schema
+from scenarios import derive, faults, flows, schema
+from topologies import units
 from topologies.model import Fabric, Tier, TopologyError
 from topologies.strict_yaml import Path
 
@@ -12,6 +13,7 @@ Finding = tuple[Path, str]
 def findings(scenario: schema.Scenario, fabric: Fabric) -> Iterator[Finding]:
     """Where in the file, and what was expected."""
     yield from _workload(scenario.workload, fabric)
+    yield from _transport(scenario.transport, fabric)
     for index, fault in enumerate(scenario.timeline):
         for path, message in _fault(fault, fabric):
             yield ("timeline", index, *path), message
@@ -35,6 +37,13 @@ def _workload(workload: schema.Workload, fabric: Fabric) -> Iterator[Finding]:
         if workload.bytes % 8 or workload.bytes < least:
             message = f"expected a multiple of 8 and at least {least} bytes (8 a rank)"
             yield ("workload", "bytes"), f"{message}, got {workload.bytes}"
+
+
+def _transport(transport: schema.Transport, fabric: Fabric) -> Iterator[Finding]:
+    needed = derive.rto_needed_ns(fabric.spec)
+    if transport.rto is not None and transport.rto < needed:
+        shown = units.show_duration(float(needed))
+        yield ("transport", "rto"), f"expected at least {shown}, a round trip behind full queues"
 
 
 def _fault(fault: schema.AnyFault, fabric: Fabric) -> Iterator[Finding]:

@@ -227,13 +227,13 @@ class _Parser:
         raise ExpectError(f"a {left.kind.value} {op} a {right.kind.value} has no meaning here")
 
     def _comparable(self, left: Node, op: str, right: Node) -> None:
-        if left.kind is not right.kind and not (_is_zero(left) or _is_zero(right)):
+        exact = {left.kind, right.kind} & {Kind.FLAG, Kind.SET}
+        zero = not exact and (_is_zero(left) or _is_zero(right))
+        if left.kind is not right.kind and not zero:
             raise ExpectError(f"a {left.kind.value} cannot be compared with a {right.kind.value}")
         flag_order = left.kind is Kind.FLAG and op not in ("==", "!=")
         if flag_order or (left.kind is Kind.SET and op in ("<", ">")):
             raise ExpectError(f"{op!r} does not work on a {left.kind.value}")
-        if {left.kind, right.kind} & {Kind.FLAG, Kind.SET} and left.kind is not right.kind:
-            raise ExpectError(f"a {left.kind.value} cannot be compared with a {right.kind.value}")
 
 
 def _is_zero(node: Node) -> bool:

@@ -55,6 +55,8 @@ def _say(detail: Any, known: dict[str, list[str]]) -> str:
             return f"expected {context['le']} or less, got {got}"
         case "string_type":
             return f"expected text, got {got}"
+        case "string_too_short":
+            return f"expected text of {context['min_length']} or more characters"
         case "bool_type":
             return f"expected true or false, got {got}"
         case "list_type" | "tuple_type":

@@ -1,0 +1,128 @@
+"""One sentence, no traceback, the documented exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["mrc-testbed", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, out, err
+
+
+BAD = [
+    (("run", "nope"), "no scenario 'nope': the catalog has"),
+    (("run", "./gone.yaml"), "./gone.yaml: cannot read the file: no such file or directory"),
+    (("run", "p2p", "--world", "mars"), "--world: expected live or virtual, got 'mars'"),
+    (("run", "p2p", "--switch", "x"), "--switch: expected engine or bmv2, got 'x'"),
+    (("run", "p2p", "--set", "topology.rate=5"), "--set topology.rate: expected a rate"),
+    (("run", "p2p", "--set", "workload.dst=h99"), "--set workload.dst: no host 'h99'"),
+    (("run", "p2p", "--pcap", "h0"), "--pcap: there is no interface 'h0'"),
+    (
+        ("run", "p2p", "--switch", "bmv2", "--world", "virtual"),
+        "--switch bmv2 runs in the live world only",
+    ),
+    (("plan", "p2p", "--set", "topology.planes=9"), "topology: planes is 9"),
+    (("explain", "ev", "x", "--src", "h0", "--dst", "h4"), "expected an EV such as 0xc008"),
+    (("explain", "ev", "17", "--src", "h0", "--dst", "h4"), "EV 0x11 names no path from h0 to h4"),
+    (("explain", "ev", "0xc000", "--src", "h0", "--dst", "h0"), "h0 is both ends"),
+    (("explain", "ev", "0xc000", "--src", "h0", "--dst", "h77"), "no host 'h77'"),
+    (("report", "/"), "/ is not a run folder: it holds no result.json"),
+    (("compare", "/", "/"), "/ is not a run folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(a) for a, _ in BAD])
+def test_bad_input_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    sentence: str,
+) -> None:
+    code, out, err = called(capsys, monkeypatch, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("mrc-testbed: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_bmv2_that_is_not_there_says_how_to_get_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    code, _, err = called(capsys, monkeypatch, "run", "p2p", "--switch", "bmv2")
+    assert code == 2
+    assert "build it from https://github.com/p4lang/behavioral-model" in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_folder_that_cannot_be_made(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    where = str(tmp_path / "file" / "out")
+    code, _, err = called(capsys, monkeypatch, "run", "p2p", "--world", "virtual", "--out", where)
+    assert code == 2
+    assert "cannot make the run folder" in err
+
+
+def test_list_plan_schema_and_explain(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = called(capsys, monkeypatch, "list", "--json")
+    assert code == 0
+    assert {"t0-optic", "p2p"} <= {row["name"] for row in json.loads(out)}
+    code, out, _ = called(capsys, monkeypatch, "plan", "t0-optic", "--json")
+    assert code == 0
+    plan = json.loads(out)
+    assert plan["fabric"]["switches"] == 24
+    assert plan["transport"]["rto_exponent"] == 18
+    assert plan["live"]["packets_per_second"] > 0
+    code, out, _ = called(capsys, monkeypatch, "schema")
+    assert code == 0
+    assert "workload" in json.loads(out)["properties"]
+    code, out, _ = called(
+        capsys, monkeypatch, "explain", "ev", "0xc008", "--src", "h0", "--dst", "h4"
+    )
+    assert code == 0
+    assert "p0t1n1-eth1 -> p0t0n1" in out
+
+
+def test_an_unexpected_defect_is_exit_4(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str, overrides: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(cli.load, "load", broken)
+    code, _, err = called(capsys, monkeypatch, "plan", "p2p")
+    assert code == 4
+    assert "internal error: ZeroDivisionError: oops" in err
+    assert "Traceback" not in err
+
+
+def test_as_a_module_from_elsewhere(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios", "list"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "t0-optic" in done.stdout
