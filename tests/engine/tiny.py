@@ -54,3 +54,16 @@ def frame(
 
 def tag_of(received: bytes) -> int:
     return int.from_bytes(received[10:14], "big")
+
+
+def why_no_sanitizers() -> str | None:
+    """None where the compiler can link them."""
+    assert COMPILER is not None
+    done = subprocess.run(
+        [COMPILER, "-fsanitize=address,undefined", "-x", "c", "-", "-o", "/dev/null"],
+        input="int main(void) { return 0; }",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
