@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from hosts.errors import UsageError
-from hosts.mrc.endpoint import EndpointConfig, NicPort
+from hosts.mrc.config import EndpointConfig, NicPort
 
 HOST_KEYS = ("host", "seed", "bin_ns")
 

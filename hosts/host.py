@@ -13,6 +13,7 @@ from hosts.config import endpoint_config
 from hosts.errors import UsageError
 from hosts.goodput import Goodput
 from hosts.mrc.endpoint import Endpoint
+from hosts.mrc.memory import MemoryRegion
 from hosts.mrc.message import CompletionKind, Status, WriteRequest
 from hosts.workload.job import Job, Region
 from hosts.workload.make import make_job
@@ -95,6 +96,7 @@ class Host:
         rkey: int,
         imm: int | None,
     ) -> None:
+        assert isinstance(region, MemoryRegion), "memory that this host did not register"
         request = WriteRequest(wr_id, region, offset, length, remote_va, rkey, imm)
         self.endpoint.post_write(self.qpns[peer], request)
 

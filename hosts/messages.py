@@ -9,6 +9,7 @@ job_connect  {imports: {peer: what it exported to us}} -> {}
 start        {t0_ns}                             -> {}
 poll         {}                                  -> {done, error, progress, samples, events, ev}
 stop         {}                                  -> {ledger, job, qps, samples, events}
+deny         {ev, denied}                        -> {}     the EV in all QPs that have it
 hook         {corrupt_byte}                      -> {}
 ```
 EVs are [ev, plane, outer destination in hexadecimal or null].  `samples` are [bin start in ns, new
@@ -20,8 +21,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hosts.errors import UsageError
-from hosts.mrc.endpoint import RemoteQp
-from hosts.mrc.ev import EvSpec
+from hosts.mrc.config import RemoteQp
+from hosts.mrc.ev import Cause, EvEvent, EvSpec
 from hosts.workload.job import Window
 
 if TYPE_CHECKING:
@@ -120,6 +121,25 @@ def _stop(host: "Host", message: Message, now_ns: int) -> Answer:
     }
 
 
+def _deny(host: "Host", message: Message, now_ns: int) -> Answer:
+    """The controller's denylist.  Raises UsageError if no QP of this host has such an EV."""
+    value, denied = int(message["ev"]), bool(message["denied"])
+    found = False
+    for qpn in host.peers:
+        qp = host.endpoint.qp(qpn)
+        ev = qp.evs.by_value.get(value)
+        if ev is None:
+            continue
+        found = True
+        if denied:
+            qp.evs.deny(ev, now_ns)
+        else:
+            qp.evs.bring_back(ev, EvEvent.ALLOW, Cause.CONTROLLER, now_ns)
+    if not found:
+        raise UsageError(f"deny: no QP has EV {value:#x}")
+    return {}
+
+
 def _hook(host: "Host", message: Message, now_ns: int) -> Answer:
     _job(host).corrupt_byte(int(message["corrupt_byte"]))
     return {}
@@ -134,6 +154,7 @@ _HANDLERS: dict[str, Callable[["Host", Message, int], Answer]] = {
     "start": _start,
     "poll": _poll,
     "stop": _stop,
+    "deny": _deny,
     "hook": _hook,
 }
 

@@ -4,6 +4,7 @@ Satisfies worlds.api.World.  Same fabric, settings and messages: the same events
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hosts.errors import UsageError
@@ -17,7 +18,7 @@ from topologies.model import Fabric, PortRef, Switch
 from worlds import rng
 from worlds.api import WorldError, WorldSettings
 from worlds.virtual.capture import Capture
-from worlds.virtual.link import Impairment
+from worlds.virtual.link import Impairment, VirtualLink
 from worlds.virtual.loop import VirtualLoop
 from worlds.virtual.past import Past
 
@@ -170,6 +171,17 @@ class VirtualWorld:
             node.close()
         self._switches.clear()
 
+    # -- what this world can do besides --------------------------------------------------------
+
+    def set_corruption(self, end: PortRef, probability: float) -> None:
+        """Flip one bit in that share of the frames sent from that end."""
+        link = self._link(end)
+        link.impairment = replace(link.impairment, corrupt=probability)
+
+    def set_denied(self, host: str, ev: int, denied: bool) -> None:
+        """The controller's word on an EV, in all QPs of that host that have it."""
+        self.control(host, {"op": "deny", "ev": ev, "denied": denied})
+
     # -- for tests and tools -------------------------------------------------------------------
 
     @property
@@ -186,10 +198,12 @@ class VirtualWorld:
 
     def impair(self, end: PortRef, how: Impairment) -> None:
         """Let frames sent from that end of a link suffer so."""
-        link = self._loop.links[self._index[end.node], end.port]
-        link.impairment = how
+        self._link(end).impairment = how
 
     # -- inside ----------------------------------------------------------------------------------
+
+    def _link(self, end: PortRef) -> VirtualLink:
+        return self._loop.links[self._index[end.node], end.port]
 
     def _host_index(self, name: str) -> int:
         if name not in self._index or not self.fabric.is_host(name):
