@@ -102,6 +102,8 @@ class Device:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._optional: dict[str, set[str]] = {}
+        """By table, the ternary fields that were written as optional: they are read back so."""
 
     @cached_property
     def program(self) -> ProgramInfo:
@@ -119,6 +121,9 @@ class Device:
         if kind is not UpdateType.DELETE:
             body += rows.encode_call(self.program, table, entry.action)
         ask(self._channel, _ROW_OPS[kind], body)
+        fields = {field.name: field for field in table.fields}
+        optional = {n for n, match in entry.match.items() if rows.is_optional(fields[n], match)}
+        self._optional.setdefault(table.name, set()).update(optional)
 
     def _write_default(self, kind: UpdateType, table: Table, entry: TableEntry) -> None:
         if entry.match or entry.priority:
@@ -142,9 +147,11 @@ class Device:
     def _rows(self, table: Table) -> list[tuple[TableEntry, CounterValue]]:
         if not table.fields:
             return []
+        optional = self._optional.get(table.name, set())
 
         def row(r: Reader) -> tuple[TableEntry, CounterValue]:
-            return rows.decode_row(self.program, table, r), CounterValue(*r.unpack(_COUNT))
+            entry = rows.decode_row(self.program, table, r, optional)
+            return entry, CounterValue(*r.unpack(_COUNT))
 
         return list(ask_list(self._channel, Op.READ_ROWS, _u16(table.index), row))
 

@@ -1,6 +1,6 @@
 """Table entries of switches.api <-> rows of the engine: values and masks by field, as bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from switches.api import (
@@ -58,7 +58,7 @@ def _value_and_mask(table: Table, field: Field, match: Match | None) -> tuple[by
             raise invalid(f"{where}: exact field {field.name} is missing")
         mask = ones if field.kind is MatchKind.RANGE else 0
         return bytes(field.size), mask.to_bytes(field.size, "big")
-    if type(match) is not KINDS[field.kind]:
+    if type(match) is not KINDS[field.kind] and not is_optional(field, match):
         raise invalid(f"{where}: {field.name} is {field.kind.name}, not {type(match).__name__}")
     match match:
         case Exact(value) | OptionalMatch(value):
@@ -74,6 +74,11 @@ def _value_and_mask(table: Table, field: Field, match: Match | None) -> tuple[by
         case _:
             assert_never(match)
     return to_bytes(value, field, where), to_bytes(mask, field, where)
+
+
+def is_optional(field: Field, match: Match) -> bool:
+    """p4c's JSON says ternary where the program and the p4info file say optional."""
+    return field.kind is MatchKind.TERNARY and isinstance(match, OptionalMatch)
 
 
 def encode_call(program: ProgramInfo, table: Table, call: ActionCall) -> bytes:
@@ -92,19 +97,25 @@ def _actions(program: ProgramInfo, table: Table) -> list[Action]:
     return [program.actions[index] for index in table.actions]
 
 
-def decode_row(program: ProgramInfo, table: Table, r: Reader) -> TableEntry:
-    """The match and the call of one row."""
+def decode_row(
+    program: ProgramInfo, table: Table, r: Reader, optional: Collection[str]
+) -> TableEntry:
+    """The match and the call of one row.  `optional`: ternary fields that are optional ones."""
     priority = r.number(4)
     values = [int.from_bytes(r.bytes(field.size), "big") for field in table.fields]
     masks = [int.from_bytes(r.bytes(field.size), "big") for field in table.fields]
     found = zip(table.fields, values, masks, strict=True)
-    match = {f.name: m for f, v, k in found if (m := _match(f, v, k)) is not None}
+    match = {
+        field.name: m
+        for field, value, mask in found
+        if (m := _match(field, value, mask, field.name in optional)) is not None
+    }
     call = decode_call(program, r)
     assert call is not None, "a row has an action"
     return TableEntry(table.name, match, call, priority)
 
 
-def _match(field: Field, value: int, mask: int) -> Match | None:
+def _match(field: Field, value: int, mask: int, optional: bool) -> Match | None:
     """None for the wildcard, which an entry leaves out."""
     ones = (1 << field.bits) - 1
     match field.kind:
@@ -113,7 +124,9 @@ def _match(field: Field, value: int, mask: int) -> Match | None:
         case MatchKind.LPM:
             return Lpm(value, mask.bit_count()) if mask else None
         case MatchKind.TERNARY:
-            return Ternary(value, mask) if mask else None
+            if not mask:
+                return None
+            return OptionalMatch(value) if optional else Ternary(value, mask)
         case MatchKind.RANGE:
             return Range(value, mask) if (value, mask) != (0, ones) else None
         case MatchKind.OPTIONAL:
