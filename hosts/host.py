@@ -12,6 +12,7 @@ from hosts import messages
 from hosts.config import endpoint_config
 from hosts.errors import UsageError
 from hosts.goodput import Goodput
+from hosts.ledger import ledger
 from hosts.mrc.endpoint import Endpoint
 from hosts.mrc.memory import MemoryRegion
 from hosts.mrc.message import CompletionKind, Status, WriteRequest
@@ -35,10 +36,13 @@ class Host:
         self.done_ns: int | None = None
         self._started = False
         self._delivered = 0
+        self.tx_frames = 0
+        self.rx_frames = 0
 
     # -- Node --------------------------------------------------------------------------------
 
     def receive_frame(self, port: int, frame: bytes, now_ns: int) -> None:
+        self.rx_frames += 1
         endpoint = self.endpoint
         endpoint.receive_frame(port, frame, now_ns)
         delivered = endpoint.delivered_bytes
@@ -63,7 +67,10 @@ class Host:
         self._note_progress(job, now_ns)
 
     def poll_transmit(self, now_ns: int) -> tuple[int, bytes] | None:
-        return self.endpoint.poll_transmit(now_ns)
+        sent = self.endpoint.poll_transmit(now_ns)
+        if sent is not None:
+            self.tx_frames += 1
+        return sent
 
     def next_timeout(self) -> int | None:
         due = self.endpoint.next_timeout()
@@ -113,6 +120,9 @@ class Host:
             self.qpns[peer] = qpn
         self.job = make_job(self, job, self.seed)
         return self.job
+
+    def ledger(self) -> dict[str, int]:
+        return ledger(self.endpoint.counters(), tx_frames=self.tx_frames, rx_frames=self.rx_frames)
 
     # -- inside ------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def _poll(host: "Host", message: Message, now_ns: int) -> Answer:
 
 def _stop(host: "Host", message: Message, now_ns: int) -> Answer:
     return {
-        "ledger": host.endpoint.counters(),
+        "ledger": host.ledger(),
         "job": _job_report(host, now_ns),
         "qps": [_qp_report(host, qpn) for qpn in host.peers],
         "samples": host.goodput.take(now_ns, last=True),

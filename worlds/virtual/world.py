@@ -259,8 +259,10 @@ class VirtualWorld:
         self._loop.set_link(self._index[end.node], end.port, up)
 
 
-def switch_settings(given: Mapping[str, Any]) -> SwitchSettings:
-    """WorldSettings.switch, in which the routing mode may be its name."""
+def switch_settings(given: SwitchSettings | Mapping[str, Any]) -> SwitchSettings:
+    """WorldSettings.switch: settings, or their fields, in which routing may be a name."""
+    if isinstance(given, SwitchSettings):
+        return given
     values = dict(given)
     if "routing" in values:
         values["routing"] = Routing(values["routing"])
