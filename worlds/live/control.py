@@ -52,9 +52,7 @@ class ControlChannel:
         data, descriptors = bytearray(), []
         while True:
             try:
-                piece, found, _, _ = socket.recv_fds(
-                    self.socket, PIECE_BYTES + 1, _DESCRIPTORS_MAX
-                )
+                piece, found, _, _ = socket.recv_fds(self.socket, PIECE_BYTES + 1, _DESCRIPTORS_MAX)
             except ConnectionResetError as error:
                 raise ChannelClosed from error
             descriptors += found

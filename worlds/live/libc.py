@@ -19,6 +19,7 @@ MS_PRIVATE = 0x4_0000
 
 NETWORK_NAMESPACE = "/proc/thread-self/ns/net"
 
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
 
@@ -39,6 +40,11 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
     """mount(2) without data.  Raises OSError."""
     names = [name.encode() for name in (source, target, kind)]
     _check("mount", _libc.mount(*names, ctypes.c_ulong(flags), None))
+
+
+def unmount(target: str) -> None:
+    """umount2(2), also while in use.  Raises OSError."""
+    _check("umount", _libc.umount2(target.encode(), ctypes.c_int(_MNT_DETACH)))
 
 
 def die_with_parent() -> None:

@@ -29,6 +29,14 @@ _SI_KERNEL = 0x80
 """si_code of a signal the terminal sent; its whole foreground group has it already."""
 
 
+_inside = False
+
+
+def is_inside() -> bool:
+    """Whether this process is the runner in a private namespace."""
+    return _inside
+
+
 def run(main: Callable[[], int]) -> int:
     """Run `main` inside; returns its exit code, or 128 + the signal that ended it.
 
@@ -125,6 +133,8 @@ def _become_init(main: Callable[[], int], mask: Iterable[int], parent: int, told
 def _become_runner(main: Callable[[], int], mask: Iterable[int]) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_on_signal)
+    global _inside
+    _inside = True
     code = INTERNAL_ERROR
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

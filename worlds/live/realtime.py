@@ -1,7 +1,7 @@
 """Drives one Node by the machine's clock: raw ports, carriers, deadlines and a control channel.
 
-One thread, one select, no queue of its own.  Call order as worlds/node.py has it: what came in, what
-is due, then everything the node has to send.
+One thread, one select, no queue of its own.  Call order as worlds/node.py has it: what is due, what
+came in, then everything the node has to send.
 """
 
 import gc
@@ -68,7 +68,7 @@ class RealTime:
             while True:
                 readable, _, _ = select.select(fds, (), (), self._patience_s())
                 now_ns = clock() - self.epoch_ns
-                self._serve_deadline(now_ns)
+                since_ns = self._serve_deadline(now_ns)
                 for fd in readable:
                     number = by_fd.get(fd)
                     if number is not None:
@@ -78,7 +78,7 @@ class RealTime:
                     else:
                         self._answer(now_ns)
                 if self.node is not None:
-                    self._transmit(self.node, now_ns)
+                    self._transmit(self.node, now_ns, since_ns)
         except ChannelClosed:
             return
 
@@ -98,26 +98,26 @@ class RealTime:
             return _FOREVER_S
         due_ns = node.next_timeout()
         now_ns = self._asked_ns = clock() - self.epoch_ns
-        if due_ns is None:
-            wait_ns = GC_EVERY_NS
-        else:
-            wait_ns = due_ns - now_ns
+        wait_ns = GC_EVERY_NS if due_ns is None else due_ns - now_ns
         if wait_ns > IDLE_NS and now_ns >= self._next_gc_ns:
             self._next_gc_ns = now_ns + GC_EVERY_NS
             gc.collect(1)
             return 0.0
         return wait_ns / 1e9 if wait_ns > 0 else 0.0
 
-    def _serve_deadline(self, now_ns: int) -> None:
+    def _serve_deadline(self, now_ns: int) -> int:
+        """When what is sent from here on should have left: the deadline, or now."""
         node = self.node
         if node is None:
-            return
+            return now_ns
         due_ns = node.next_timeout()
         if due_ns is None or due_ns > now_ns:
-            return
-        if due_ns > self._asked_ns:  # else it was past when we heard of it: work, not a deadline
-            self.timers.add(now_ns - due_ns)
+            return now_ns
         node.handle_timeout(now_ns)
+        if due_ns <= self._asked_ns:  # past already when we heard of it: work, not a deadline
+            return now_ns
+        self.timers.add(now_ns - due_ns)
+        return due_ns
 
     def _receive(self, number: int, now_ns: int) -> None:
         port, node = self.ports[number], self.node
@@ -128,7 +128,7 @@ class RealTime:
             if node is not None:
                 node.receive_frame(number, frame, now_ns)
 
-    def _transmit(self, node: Node, now_ns: int) -> None:
+    def _transmit(self, node: Node, now_ns: int, since_ns: int) -> None:
         item = node.poll_transmit(now_ns)
         if item is None:
             return
@@ -136,7 +136,7 @@ class RealTime:
         while item is not None:
             ports[item[0]].send(item[1])
             item = node.poll_transmit(now_ns)
-        self.sends.add(clock() - self.epoch_ns - now_ns)
+        self.sends.add(clock() - self.epoch_ns - since_ns)
 
     def _hear_carriers(self, now_ns: int) -> None:
         for index, up in self._carrier.read():

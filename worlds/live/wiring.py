@@ -144,6 +144,10 @@ class Wiring:
             self.close()
             raise
 
+    @property
+    def nodes(self) -> list[str]:
+        return list(self._namespaces)
+
     def namespace(self, node: str) -> Namespace:
         return self._namespaces[node]
 

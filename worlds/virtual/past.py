@@ -1,9 +1,17 @@
 """What ended incarnations of a switch had counted, so that counts of a run never fall."""
 
 from dataclasses import replace
+from typing import Protocol
 
 from switches.api import CounterValue, PortStats, QueueStats
-from switches.engine.library import EngineSwitch
+from switches.engine.device import Device
+
+
+class HasDevice(Protocol):
+    """A switch of the engine, library or process."""
+
+    @property
+    def device(self) -> Device: ...
 
 
 class Past:
@@ -14,7 +22,7 @@ class Past:
         self._ports: list[PortStats] = []
         self._counters: dict[str, list[CounterValue]] = {}
 
-    def bury(self, node: EngineSwitch) -> None:
+    def bury(self, node: HasDevice) -> None:
         """Take over the counts of a switch that is about to end."""
         device = node.device
         self.frames += device.switch_stats().buffers

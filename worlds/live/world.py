@@ -1,0 +1,267 @@
+"""The live world: real interfaces, one process a node, the machine's own clock.
+
+Satisfies worlds.api.World.  Meant to be built inside `private_namespace.run`, which is what makes
+sure that nothing outlives the runner; nothing here needs it otherwise.
+"""
+
+import os
+import select
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from switches.api import CounterValue, PortStats, TableEntry, UpdateType
+from switches.engine.build import BuildError, build
+from switches.entries import SwitchSettings
+from topologies.model import Fabric, PortRef
+from worlds.api import NodeDied, WorldError, WorldSettings, WorldUnavailable
+from worlds.live import libc, private_namespace
+from worlds.live.lateness import quantile_of_all
+from worlds.live.nics import Nics
+from worlds.live.switchboard import Switchboard
+from worlds.live.wiring import Wiring
+from worlds.virtual.world import switch_settings
+
+LOOK_EVERY_NS = 500_000_000
+"""A node that died is noticed at once; this bounds how late, whatever the kernel says."""
+
+BUSY_NS_MIN = 100_000_000
+"""A line in use for less than this says nothing about the slots it lost."""
+
+
+class LiveWorld:
+    """The constructor starts the import of the host processes; `start` builds everything."""
+
+    name = "live"
+
+    def __init__(self, fabric: Fabric, settings: WorldSettings) -> None:
+        self.fabric = fabric
+        self.settings = settings
+        self._switch_settings: SwitchSettings = switch_settings(settings.switch)
+        self._epoch_ns = 0
+        self._admin_down: set[PortRef] = set()
+        self._stuck: dict[str, int] = {}
+        self._wiring: Wiring | None = None
+        self._switches: Switchboard | None = None
+        self._logs = None if settings.run_dir is None else settings.run_dir / "logs"
+        if self._logs is not None:
+            self._logs.mkdir(parents=True, exist_ok=True)
+        self._socket_folder: _SocketFolder | None = None
+        try:
+            self._executable = build(settings.program_json).executable
+        except BuildError as error:
+            raise WorldUnavailable(str(error)) from error
+        self._nics = Nics(self._logs)
+
+    # -- worlds.api.World ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Raises WorldUnavailable, WorldError, NodeDied; what was built is `close`'s to end."""
+        fabric = self.fabric
+        self._nics.wait_for_imports()
+        self._wiring = wiring = Wiring(fabric)
+        self._socket_folder = _SocketFolder(self.settings.run_dir)
+        self._switches = Switchboard(
+            fabric,
+            self.settings,
+            self._switch_settings,
+            wiring,
+            executable=self._executable,
+            socket_folder=self._socket_folder.path,
+        )
+        self._switches.start()
+        self._nics.spawn(
+            (
+                host.name,
+                [(end.name, end.index) for end in wiring.interfaces(host.name).values()],
+                wiring.namespace(host.name).fd,
+            )
+            for host in fabric.hosts
+        )
+        self._switches.program()
+        self._switches.lateness(clear=True)
+        self._epoch_ns = time.monotonic_ns()
+        names = [host.name for host in fabric.hosts]
+        self._nics.ask_all(names, {"op": "epoch", "epoch_ns": self._epoch_ns})
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self._epoch_ns
+
+    def run_until(self, t_ns: int) -> None:
+        hosts, switches = self._nics.pidfds(), self._board.pidfds()
+        watch = select.poll()
+        for fd in (*hosts, *switches):
+            watch.register(fd, select.POLLIN)
+        while True:
+            left_ns = max(t_ns - self.now_ns(), 0)
+            for fd, _ in watch.poll(min(left_ns, LOOK_EVERY_NS) / 1e6):
+                raise self._death(hosts.get(fd), switches.get(fd))
+            if left_ns == 0:
+                return
+
+    def control(self, host: str, message: Mapping[str, Any]) -> dict[str, Any]:
+        """`configure` makes the host anew; the rest is the host's.  Raises WorldError, NodeDied."""
+        if message.get("op") == "configure":
+            message = {**message, "seed": self.settings.seed}
+        return self._nics.ask(host, message)
+
+    def set_link(self, end: PortRef, up: bool) -> None:
+        self.fabric.peer(end)
+        if up:
+            self._admin_down.discard(end)
+        else:
+            self._admin_down.add(end)
+        if self.fabric.is_host(end.node) or self._board.is_running(end.node):
+            self._wires.set_up(end.node, [end.port], up)
+
+    def write_switch(self, switch: str, kind: UpdateType, entries: Iterable[TableEntry]) -> None:
+        self._board.write(switch, kind, entries)
+
+    def read_counter(self, switch: str, name: str) -> list[CounterValue]:
+        return self._board.read_counter(switch, name)
+
+    def port_stats(self, switch: str) -> list[PortStats]:
+        return self._board.port_stats(switch)
+
+    def kill_switch(self, switch: str) -> None:
+        """Its ports go first, so that nothing comes or goes during the last count."""
+        if not self._board.is_running(switch):
+            raise WorldError(f"{switch} is not running")
+        self._wires.set_up(switch, list(self._wires.interfaces(switch)), up=False)
+        self._board.kill(switch)
+        self._stuck[switch] = self._in_sockets(switch)
+
+    def restart_switch(self, switch: str) -> None:
+        if self._board.is_running(switch):
+            raise WorldError(f"{switch} is running: kill it first")
+        self._board.restart(switch)
+        ports = [
+            port
+            for port in self._wires.interfaces(switch)
+            if PortRef(switch, port) not in self._admin_down
+        ]
+        self._wires.set_up(switch, ports, up=True)
+
+    def interface_losses(self) -> dict[str, int]:
+        """`link_down:NAME`: sent into a dead wire; `power_cut:NAME`: inside a switch that died.
+
+        `host_ring`: found a host's receive buffer full; `kernel`: refused or dropped for any other
+        reason.  The last two should be zero.
+        """
+        losses = {"host_ring": 0, "kernel": 0}
+        for clock in self._host_clocks().values():
+            losses["host_ring"] += clock["ring_drops"]
+            losses["kernel"] += clock["sent_refused"]
+            for interface, count in clock["sent_down"].items():
+                _count(losses, f"link_down:{interface}", count)
+        for node in self._wires.nodes:
+            for state in self._wires.namespace(node).netlink.interfaces():
+                losses["kernel"] += state.stats["rx_dropped"]
+                _count(losses, f"link_down:{state.name}", state.stats["tx_dropped"])
+        for switch in self.fabric.switches:
+            lost = self._board.buried_frames(switch.name) + self._stuck.get(switch.name, 0)
+            _count(losses, f"power_cut:{switch.name}", lost)
+        return losses
+
+    def lateness(self) -> dict[str, Any]:
+        """p99.9 of the worst node.  `slots_lost`: share of the worst line that was in use."""
+        hosts = self._host_clocks()
+        switches = self._board.lateness()
+        timers = {name: clock["timer_p999_ns"] for name, clock in hosts.items()}
+        sends = {name: clock["send_p999_ns"] for name, clock in hosts.items()}
+        timers |= {name: late.timer_p999_ns for name, late in switches.items()}
+        sends |= {name: late.send_p999_ns for name, late in switches.items()}
+        lines = [line for line in self._board.pacing() if line.busy_ns >= BUSY_NS_MIN]
+        lost = [line.lost_ns / (line.busy_ns + line.lost_ns) for line in lines]
+        return {
+            "timer_p999_ns": quantile_of_all(list(timers.values())),
+            "send_p999_ns": quantile_of_all(list(sends.values())),
+            "timers": _sum(hosts, "timers") + sum(late.timers for late in switches.values()),
+            "sends": _sum(hosts, "sends") + sum(late.sends for late in switches.values()),
+            "slots_lost": max(lost, default=0.0),
+            "worst_timer": max(timers, key=lambda name: timers[name], default=""),
+            "worst_send": max(sends, key=lambda name: sends[name], default=""),
+        }
+
+    def close(self) -> None:
+        self._nics.close()
+        if self._switches is not None:
+            self._switches.close()
+            self._switches = None
+        if self._socket_folder is not None:
+            self._socket_folder.close()
+            self._socket_folder = None
+        if self._wiring is not None:
+            self._wiring.close()
+            self._wiring = None
+
+    # -- for the prompt and for tests -----------------------------------------------------------
+
+    @property
+    def wiring(self) -> Wiring:
+        return self._wires
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _wires(self) -> Wiring:
+        assert self._wiring is not None, "start comes first"
+        return self._wiring
+
+    @property
+    def _board(self) -> Switchboard:
+        assert self._switches is not None, "start comes first"
+        return self._switches
+
+    def _death(self, host: str | None, switch: str | None) -> NodeDied:
+        if host is not None:
+            return self._nics.died(host)
+        assert switch is not None
+        return self._board.died(switch)
+
+    def _host_clocks(self) -> dict[str, dict[str, Any]]:
+        return self._nics.ask_all([host.name for host in self.fabric.hosts], {"op": "clock"})
+
+    def _in_sockets(self, switch: str) -> int:
+        """Frames that a dead switch's interfaces had taken and it never read, all deaths in one."""
+        states = self._wires.namespace(switch).netlink.interfaces()
+        taken = sum(state.stats["rx_packets"] for state in states)
+        ports = self._board.port_stats(switch)
+        return taken - sum(port.rx_packets + port.ring_drops for port in ports)
+
+
+class _SocketFolder:
+    """Where the P4Runtime socket lies: in memory that goes with the private mount namespace.
+
+    The path is made short by a descriptor: a Unix socket's has at most 107 bytes.
+    """
+
+    def __init__(self, run_dir: Path | None) -> None:
+        self._made = None if run_dir is not None else tempfile.mkdtemp(prefix="mrc-testbed-")
+        self._folder = Path(self._made or run_dir or "") / "sockets"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._mounted = private_namespace.is_inside()
+        if self._mounted:
+            libc.mount("tmpfs", str(self._folder), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV)
+        self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.path = Path(f"/proc/self/fd/{self._fd}")
+
+    def close(self) -> None:
+        os.close(self._fd)
+        if self._mounted:
+            libc.unmount(str(self._folder))
+        self._folder.rmdir()
+        if self._made is not None:
+            shutil.rmtree(self._made)
+
+
+def _count(losses: dict[str, int], place: str, count: int) -> None:
+    if count:
+        losses[place] = losses.get(place, 0) + count
+
+
+def _sum(clocks: Mapping[str, Mapping[str, Any]], key: str) -> int:
+    return sum(clock[key] for clock in clocks.values())
