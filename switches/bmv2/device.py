@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from switches import entries as rows
@@ -18,6 +17,7 @@ from switches.api import (
     TableEntry,
     UpdateType,
 )
+from switches.bmv2.interfaces import InterfaceState
 from switches.bmv2.thrift import ThriftClient, ThriftError, i32, i64, text
 
 STANDARD = "standard"
@@ -40,37 +40,11 @@ class Tables(Protocol):
     def read_direct_counter(self, table: str, entry: TableEntry) -> CounterValue: ...
 
 
-@dataclass(frozen=True, slots=True)
-class InterfaceCounters:
-    """One line of /proc/PID/net/dev, from the switch's side of the wire."""
-
-    rx_packets: int
-    rx_bytes: int
-    rx_dropped: int
-    tx_packets: int
-    tx_bytes: int
-    tx_dropped: int
-
-
-NO_COUNTERS = InterfaceCounters(0, 0, 0, 0, 0, 0)
-
-
-def parse_net_dev(content: str) -> dict[str, InterfaceCounters]:
-    """Counters by interface name."""
-    found = {}
-    for line in content.splitlines()[2:]:
-        name, _, numbers = line.partition(":")
-        n = [int(word) for word in numbers.split()]
-        found[name.strip()] = InterfaceCounters(n[1], n[0], n[3], n[9], n[8], n[11])
-    return found
-
-
 class Bmv2Switch:
     """A switches.api.Switch.
 
     data_frame_bytes: bytes of a full data frame, because BMv2's rates are packets per second.
-    net_dev: the text of /proc/PID/net/dev of the switch's process, because BMv2 has no counters of
-    its ports.
+    interfaces: their state and counters by switch port, because BMv2 has none of its ports.
     """
 
     def __init__(
@@ -79,7 +53,7 @@ class Bmv2Switch:
         thrift: ThriftClient,
         *,
         data_frame_bytes: int,
-        net_dev: Callable[[], str],
+        interfaces: Callable[[], Mapping[int, InterfaceState]],
     ) -> None:
         self._tables = tables
         self._thrift = thrift
@@ -87,7 +61,7 @@ class Bmv2Switch:
             DATA_PRIORITY: data_frame_bytes,
             CONTROL_PRIORITY: CONTROL_FRAME_BYTES,
         }
-        self._net_dev = net_dev
+        self._interfaces = interfaces
 
     def write(self, kind: UpdateType, entry: TableEntry) -> None:
         self._tables.write(kind, [entry])
@@ -128,22 +102,19 @@ class Bmv2Switch:
 
     def port_stats(self) -> list[PortStats]:
         """Frames by interface; of the queues only the trims and the depth of data are known."""
-        interfaces = parse_net_dev(self._net_dev())
         trim = self.read_counter(rows.TRIM_COUNTER)
         trim_sent = self.read_counter(rows.TRIM_SENT_COUNTER)
         depth = self.read_register(rows.DATA_DEPTH_REGISTER)
         with _as_switch_error():
-            ports = self._thrift.call(STANDARD, "bm_dev_mgr_show_ports")
+            interfaces = self._interfaces()
         return [
             _port_stats(
-                info,
-                interfaces.get(info[2], NO_COUNTERS),
-                data=_queue_stats(depth=depth[info[1]]),
-                control=_queue_stats(
-                    trim=trim[info[1]].packets, trim_sent=trim_sent[info[1]].packets
-                ),
+                port,
+                state,
+                data=_queue_stats(depth=depth[port]),
+                control=_queue_stats(trim=trim[port].packets, trim_sent=trim_sent[port].packets),
             )
-            for info in sorted(ports, key=lambda info: info[1])
+            for port, state in sorted(interfaces.items())
         ]
 
     def _call(self, method: str, *arguments: Any) -> None:
@@ -174,11 +145,12 @@ def _queue_stats(*, trim: int = 0, trim_sent: int = 0, depth: int = 0) -> QueueS
 
 
 def _port_stats(
-    info: Mapping[int, Any], counted: InterfaceCounters, *, data: QueueStats, control: QueueStats
+    port: int, state: InterfaceState, *, data: QueueStats, control: QueueStats
 ) -> PortStats:
+    counted = state.counters
     return PortStats(
-        port=info[1],
-        up=bool(info[3]),
+        port=port,
+        up=state.up,
         rx_packets=counted.rx_packets,
         rx_bytes=counted.rx_bytes,
         tx_packets=counted.tx_packets,

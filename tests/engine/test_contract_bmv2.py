@@ -160,13 +160,9 @@ def connect(port: int) -> socket.socket:
 @pytest.fixture
 def bmv2(tmp_path: Path) -> Iterator[tuple[str, str, int]]:
     """A switch without a program: addresses of P4Runtime and packets, port of Thrift."""
-    try:
-        executable = program.find()
-    except program.Bmv2Missing as missing:
-        pytest.skip(str(missing))
     control, packets, port = f"unix:{tmp_path}/c", f"unix:{tmp_path}/p", free_port()
     argv = program.command(
-        executable,
+        program.find(),
         device_id=DEVICE_ID,
         interfaces={},
         p4runtime_address=control,
@@ -192,7 +188,7 @@ class TestBmv2(SwitchContract):
         info = (_BUILD / compile_p4.P4INFO).read_text()
         client.set_pipeline(info, (_BUILD / compile_p4.JSON).read_bytes())
         thrift = ThriftClient(connect(port))
-        switch: Any = Bmv2Switch(client, thrift, data_frame_bytes=4238, net_dev=str)
+        switch: Any = Bmv2Switch(client, thrift, data_frame_bytes=4238, interfaces=dict)
         stream = PacketStream(packets)
         yield Bmv2Rig(switch, thrift, stream)
         stream.close()

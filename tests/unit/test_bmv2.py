@@ -7,12 +7,8 @@ import pytest
 
 from switches.api import PortConfig, QueueLimit, SwitchError, SwitchErrorCode
 from switches.bmv2 import program
-from switches.bmv2.device import (
-    Bmv2Switch,
-    InterfaceCounters,
-    packets_per_second,
-    parse_net_dev,
-)
+from switches.bmv2.device import Bmv2Switch, packets_per_second
+from switches.bmv2.interfaces import InterfaceCounters, parse_net_dev
 from switches.bmv2.thrift import ThriftClient, ThriftError, encode_call, i32, i64, text
 
 # One call as Apache Thrift 0.17's TBinaryProtocol under TMultiplexedProtocol writes it.
@@ -93,7 +89,7 @@ def switch(stream: Recorded) -> Bmv2Switch:
         NoTables(),  # type: ignore[arg-type]
         ThriftClient(stream),
         data_frame_bytes=4238,
-        net_dev=str,
+        interfaces=dict,
     )
 
 
