@@ -9,9 +9,6 @@ from switches.api import DATA_PRIORITY
 from switches.engine.build import build
 from switches.engine.library import EngineSwitch
 from tests.engine.contract import PORT_COUNT, Sent, SwitchContract
-from tests.engine.drive import collect, run_until
-
-END_NS = 1 << 62
 
 
 class EngineRig:
@@ -32,14 +29,22 @@ class EngineRig:
         for port in self._held:
             self.switch.pause_queue(port, DATA_PRIORITY, False)
         self._held.clear()
-        left = collect(self._engine, self._now_ns) + run_until(self._engine, END_NS)
-        if left:
-            self._now_ns = left[-1].t_ns
-        return [(sent.port, sent.frame) for sent in left]
+        out = self._taken()
+        while (next_ns := self._engine.next_timeout()) is not None:
+            self._now_ns = max(self._now_ns, next_ns)
+            self._engine.handle_timeout(self._now_ns)
+            out += self._taken()
+        return out
 
     def hold(self, port: int) -> None:
         self.switch.pause_queue(port, DATA_PRIORITY, True)
         self._held.append(port)
+
+    def _taken(self) -> list[Sent]:
+        out = []
+        while (sent := self._engine.poll_transmit(self._now_ns)) is not None:
+            out.append(sent)
+        return out
 
 
 class TestEngine(SwitchContract):
