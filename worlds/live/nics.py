@@ -64,10 +64,7 @@ class Nics:
             raise WorldError(f"the NIC processes cannot be started: {how}") from error
 
     def spawn(self, hosts: Iterable[tuple[str, Sequence[tuple[str, int]], int]]) -> None:
-        """(name, (interface, index) by port, namespace descriptor) each; all at once.
-
-        Returns when all have opened their ports.  Raises WorldError, naming the host.
-        """
+        """(name, (interface, index) by port, namespace descriptor) each; all side by side."""
         logs: dict[str, tuple[ControlChannel, Path | None]] = {}
         for name, ports, namespace_fd in hosts:
             ours, theirs = control.pair()
@@ -80,6 +77,9 @@ class Nics:
         for name, (channel, log) in logs.items():
             pid = self._next_pid()
             self._processes[name] = NicProcess(pid, os.pidfd_open(pid), channel, log)
+
+    def wait_until_ready(self) -> None:
+        """Until all have opened their ports.  Raises WorldError, NodeDied."""
         self.ask_all(self._processes, {"op": "ready"})
 
     def ask(self, host: str, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,10 @@ class VethIntf(Intf):  # type: ignore[misc]
         self.index = index
         super().__init__(name, **params)
 
+    def config(self, **_params: Any) -> dict[str, Any]:
+        """Nothing: it was made as it has to be."""
+        return {}
+
     def ifconfig(self, *args: str) -> str:
         if args in (("up",), ("down",)):
             self.set_up(args[0] == "up")

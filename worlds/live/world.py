@@ -82,6 +82,7 @@ class LiveWorld:
             for host in fabric.hosts
         )
         self._switches.program()
+        self._nics.wait_until_ready()
         self._switches.lateness(clear=True)
         self._epoch_ns = time.monotonic_ns()
         names = [host.name for host in fabric.hosts]
