@@ -10,11 +10,13 @@
  * byte 8     set by egress: instance_type
  * byte 9     set by egress: egress_rid
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "pipeline.h"
 
 enum request { NONE, DROP_IN, DROP_OUT, MULTICAST, CLONE_IN, CLONE_OUT, RESUBMIT, RECIRCULATE, LOOP };
+enum { BEGUN = 1, PARSED };
 #define HEADER 10
 
 static const struct param SET_PORT_PARAMS[] = { { "port", 9 } };
@@ -45,6 +47,7 @@ static uint8_t byte(const struct packet *p, uint32_t at) { return at < p->length
 static void begin(struct packet *p)
 {
     memset(p->phv, 0, PROGRAM.phv_size);
+    *(uint8_t *)p->phv = BEGUN;
     p->parsed = p->truncate_to = 0;
     p->egress_spec = p->mcast_grp = 0;
     p->priority = 0;
@@ -53,6 +56,8 @@ static void begin(struct packet *p)
 
 static void ingress(struct sw *sw, struct packet *p)
 {
+    if (*(uint8_t *)p->phv != BEGUN) abort();    /* a new packet that nobody began */
+    *(uint8_t *)p->phv = PARSED;
     uint64_t key = byte(p, 5);
     bool hit, fresh = p->instance_type == INSTANCE_NORMAL;
     counter_count(sw, 0, key, p->length);
@@ -92,7 +97,10 @@ static void deparse(struct sw *sw, struct packet *p)
     p->parsed = 0;
 }
 
-static uint32_t frame_length(const struct packet *p) { return p->length; }
+static uint32_t frame_length(const struct packet *p)
+{
+    return p->truncate_to && p->truncate_to < p->length ? p->truncate_to : p->length;
+}
 
 static void clone_ingress(struct sw *sw, struct packet *copy, const struct packet *from, uint32_t fields)
 {

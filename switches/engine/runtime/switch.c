@@ -261,6 +261,10 @@ bool switch_egress(struct sw *sw, struct packet *packet)
         return false;
     }
     PROGRAM.deparse(sw, packet);
+    if (packet->dropped) {
+        sw_drop(sw, packet, DROP_TOO_LONG);
+        return false;
+    }
     if (!packet->recirculate) return true;
     packet->packet_length = packet->length;
     parse_again(sw, packet, packet->recirculate_fields, INSTANCE_RECIRC);

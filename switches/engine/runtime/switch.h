@@ -67,7 +67,7 @@ enum drop_reason {
     DROP_NO_QUEUE,               /* priority is no queue of the port */
     DROP_NO_GROUP,               /* multicast group or clone session unknown or empty */
     DROP_NO_BUFFER,              /* the pool is at its limit */
-    DROP_TOO_LONG,               /* longer than FRAME_MAX */
+    DROP_TOO_LONG,               /* longer than FRAME_MAX, when it came or when it should leave */
     DROP_LOOP,                   /* cloned, resubmitted or recirculated LOOPS_MAX times */
     DROP_REASONS
 };

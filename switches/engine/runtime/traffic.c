@@ -58,6 +58,17 @@ static void refuse(struct sw *sw, struct queue *queue, struct packet *packet)
     pool_give(sw->pool, packet);
 }
 
+/* Whether the frame will leave shorter than it is: a trim. */
+static bool is_cut(struct packet *packet)
+{
+    uint32_t keep = packet->truncate_to;
+    if (!keep) return false;
+    packet->truncate_to = 0;
+    bool cut = keep < PROGRAM.frame_length(packet);
+    packet->truncate_to = keep;
+    return cut;
+}
+
 void traffic_enqueue(struct sw *sw, uint32_t port_number, struct packet *packet)
 {
     if (port_number >= sw->port_count) {
@@ -70,10 +81,9 @@ void traffic_enqueue(struct sw *sw, uint32_t port_number, struct packet *packet)
         return;
     }
     struct queue *queue = &port->queues[packet->priority];
-    uint32_t frame_bytes = PROGRAM.frame_length(packet);
-    bool trimmed = packet->truncate_to && packet->truncate_to < frame_bytes;
+    bool trimmed = is_cut(packet);
     packet->egress_port = (uint16_t)port_number;
-    packet->queued_bytes = trimmed ? packet->truncate_to : frame_bytes;
+    packet->queued_bytes = trimmed ? packet->truncate_to : PROGRAM.frame_length(packet);
     slot_of(packet)->trimmed = trimmed;
     queue->trim += trimmed;
     if (!has_room(queue, packet->priority > 0, trimmed, packet->queued_bytes)) {
@@ -172,7 +182,7 @@ static void serve_port(struct sw *sw, uint32_t port_number)
 {
     struct port *port = &sw->ports[port_number];
     struct packet *packet;
-    while ((packet = fifo_pop_due(&port->ingress, sw->now_ns))) switch_ingress(sw, packet);
+    while ((packet = fifo_pop_due(&port->ingress, sw->now_ns))) switch_arrival(sw, packet);
     traffic_transmit(sw, port_number);
     while ((packet = fifo_pop_due(&port->wire, sw->now_ns))) reach_wire(sw, packet);
     traffic_schedule(sw, port_number);
