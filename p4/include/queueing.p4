@@ -24,7 +24,8 @@ control Admission(inout headers_t hdr,
                   inout standard_metadata_t standard_metadata) {
     depth_t depth;
 
-    counter<PortId_t>(PORTS, CounterType.packets_and_bytes) trim;  // SONiC: TRIM_PACKETS
+    // SAI_PORT_STAT_TRIM_PACKETS, in SONiC's counters.
+    counter<PortId_t>(PORTS, CounterType.packets_and_bytes) trim;
 
     action set_port(bit<1> host_facing, depth_t trim_threshold, bit<16> trim_size,
                     bit<1> rewrite_length, depth_t ecn_low, depth_t ecn_high) {
@@ -89,7 +90,9 @@ control Admission(inout headers_t hdr,
 
 // Egress half.
 control Departure(in metadata_t meta, in standard_metadata_t standard_metadata) {
-    counter<PortId_t>(PORTS, CounterType.packets_and_bytes) trim_sent;  // SONiC: TRIM_SENT_PACKETS
+    // SAI_PORT_STAT_TX_TRIM_PACKETS. The third, trims dropped for want of room, is counted where
+    // they are: by the traffic manager.
+    counter<PortId_t>(PORTS, CounterType.packets_and_bytes) trim_sent;
 
     apply {
         if (standard_metadata.priority == DATA_QUEUE) {
