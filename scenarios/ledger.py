@@ -1,9 +1,15 @@
 """Double-entry book-keeping of frames: what was sent is somewhere, or the run fails.
 
-Two books.  *Frames* follows every frame of any kind over the wires: put on a wire by a host = taken
-off a wire by a host + dropped on the way, by reason and place + in flight.  *Data* follows payload
-packets between transports: sent, retransmissions included = delivered + duplicate + trimmed +
-rejected + lost on the way + in flight.  Pure.
+Books, each closed for the whole fabric at the end of every run:
+
+*frames*      every frame a host put on a wire = taken off a wire by a host + dropped, by reason and
+              place + still in a queue;
+*data*        every payload packet sent, retransmissions included = delivered + duplicate + trimmed
+              + refused + lost on the way, where no more can be lost than was dropped;
+*sent*, *received*  frames counted at the hosts' ports = the endpoints' own counts by kind;
+*a switch's*  frames taken off its wires = put on its wires + dropped + still in a queue.
+
+Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from switches.api import PortStats
-
-SWITCH_REASONS = ("queue_full", "trim_drop", "link_down", "host_ring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +30,56 @@ class Row:
 
 
 ROWS = (
-    Row("tx_frames", "host", "endpoint", "frames put on the wire"),
-    Row("rx_frames", "host", "endpoint", "frames taken from the wire"),
+    Row("tx_frames", "host", "host", "frames put on the wire"),
+    Row("rx_frames", "host", "host", "frames taken from the wire"),
+    Row("tx_*", "host", "endpoint", "frames handed over, by kind; `control_dropped` never left"),
+    Row("rx_*", "host", "endpoint", "frames understood, by kind; `rx_drop_*` refused, by reason"),
     Row("data_sent", "host", "endpoint", "payload packets sent, retransmissions included"),
     Row("data_retransmitted", "host", "endpoint", "payload packets sent again"),
     Row("data_delivered", "host", "endpoint", "payload packets placed in memory, each once"),
     Row("data_duplicate", "host", "endpoint", "payload packets that had been placed before"),
     Row("data_trimmed", "host", "endpoint", "payload packets that arrived cut"),
-    Row("data_rejected", "host", "endpoint", "payload packets refused, by reason"),
+    Row("data_rejected", "host", "endpoint", "payload packets refused"),
     Row("p4:*", "switch", "program", "dropped by the program, by its reasons"),
     Row("queue_full", "switch port", "engine", "no room in the queue"),
     Row("trim_drop", "switch port", "engine", "cut, and no room in the control queue either"),
-    Row("link_down", "switch port", "engine", "left for a wire without carrier"),
+    Row("link_down", "switch port, interface", "engine, kernel", "sent into a dead wire"),
     Row("host_ring", "switch port, host", "kernel", "a receive ring was full"),
-    Row("reboot", "switch", "runner", "inside a switch when it was killed"),
-    Row("in_flight", "everywhere", "runner", "in queues and on wires at the end"),
+    Row("power_cut", "switch", "world", "inside a switch when it was killed"),
+    Row("in queues", "switch port", "engine", "still there at the end"),
 )
-"""Every counter of the books.  `docs/scenarios.md` shows this table."""
+"""Every counter of the books; docs/scenarios.md shows this table."""
+
+SENT_KINDS = (
+    "tx_data_first",
+    "tx_data_again",
+    "tx_sack",
+    "tx_nack",
+    "tx_ack",
+    "tx_nak",
+    "tx_probe",
+    "tx_ep_request",
+    "tx_ep_response",
+)
+RECEIVED_KINDS = (
+    "rx_data_new",
+    "rx_data_duplicate",
+    "rx_data_trimmed",
+    "rx_data_trimmed_lasthop",
+    "rx_data_window",
+    "rx_data_naked",
+    "rx_data_no_qp",
+    "rx_sack",
+    "rx_nack",
+    "rx_ack",
+    "rx_nak",
+    "rx_probe",
+    "rx_ep_request",
+    "rx_ep_response",
+    "rx_control_no_qp",
+    "rx_misdelivered",
+)
+"""Disjoint; besides these only `rx_drop_*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +124,22 @@ def balance(
     losses: Mapping[str, int],
     rebooted: set[str],
 ) -> tuple[Book, ...]:
-    """Both books of a finished run; none if it broke before its end."""
+    """All books of a finished run; none if it broke before its end.
+
+    `losses`: World.interface_losses.  `rebooted`: switches a scenario killed.
+    """
     if not stopped:
         return ()
     counts = {host: stop["ledger"] for host, stop in stopped.items()}
-    return (_frames(counts, switch_stats, losses, rebooted),)
+    frames = _frames(counts, switch_stats, losses, rebooted)
+    switches = [_switch(name, stats, rebooted) for name, stats in switch_stats.items()]
+    return (
+        frames,
+        _data(counts, sum(frames.explained.values()) - frames.explained["received"]),
+        _by_kind("sent", counts, "tx_frames", SENT_KINDS),
+        _by_kind("received", counts, "rx_frames", RECEIVED_KINDS),
+        *(book for book in switches if book.unexplained),
+    )
 
 
 def _frames(
@@ -100,24 +148,56 @@ def _frames(
     losses: Mapping[str, int],
     rebooted: set[str],
 ) -> Book:
-    """Of every kind, over the whole fabric."""
     explained: dict[str, int] = {"received": _sum(counts, "rx_frames")}
     for place, reason, count in drops_by_place(switch_stats):
-        explained[f"{reason} at {place}"] = count
+        explained[f"{reason}:{place}"] = explained.get(f"{reason}:{place}", 0) + count
     for place, count in losses.items():
-        if count:
-            explained[place] = explained.get(place, 0) + count
-    explained["in queues"] = sum(
-        queue.depth_packets
-        for stats in switch_stats.values()
-        for port in stats["ports"]
-        for queue in port.queues
-    )
+        explained[place] = explained.get(place, 0) + count
+    explained["in queues"] = sum(_queued(stats) for stats in switch_stats.values())
     sent = _sum(counts, "tx_frames")
-    if rebooted:
+    if rebooted and not any(place.startswith("power_cut:") for place in losses):
         missing = sent - sum(explained.values())
-        explained[f"reboot of {', '.join(sorted(rebooted))}"] = max(missing, 0)
+        explained[f"power_cut:{','.join(sorted(rebooted))}"] = max(missing, 0)
     return Book("frames", sent, explained)
+
+
+def _data(counts: Mapping[str, Mapping[str, int]], dropped: int) -> Book:
+    names = ("delivered", "duplicate", "trimmed", "rejected")
+    explained = {name: _sum(counts, f"data_{name}") for name in names}
+    explained["failed iCRC"] = _sum(counts, "rx_drop_icrc")
+    sent = _sum(counts, "data_sent")
+    missing = sent - sum(explained.values())
+    explained["lost on the way"] = min(max(missing, 0), dropped)
+    return Book("data", sent, explained)
+
+
+def _by_kind(
+    name: str, counts: Mapping[str, Mapping[str, int]], ports: str, kinds: tuple[str, ...]
+) -> Book:
+    explained = {kind: _sum(counts, kind) for kind in kinds}
+    if name == "sent":
+        explained["control_dropped"] = -_sum(counts, "control_dropped")
+    else:
+        drops = {key for count in counts.values() for key in count if key.startswith("rx_drop_")}
+        explained |= {key: _sum(counts, key) for key in sorted(drops)}
+    return Book(name, _sum(counts, ports), explained)
+
+
+def _switch(name: str, stats: Mapping[str, Any], rebooted: set[str]) -> Book:
+    """A switch that was killed has no closed book of its own: what it held is in *frames*."""
+    ports: list[PortStats] = stats["ports"]
+    arrived = sum(port.rx_packets for port in ports)
+    explained = {"sent": sum(port.tx_packets for port in ports), "in queues": _queued(stats)}
+    for _, reason, count in drops_by_place({name: stats}):
+        if reason != "host_ring":
+            explained[reason] = explained.get(reason, 0) + count
+    if name in rebooted:
+        explained["power_cut"] = arrived - sum(explained.values())
+    return Book(f"at {name}", arrived, explained)
+
+
+def _queued(stats: Mapping[str, Any]) -> int:
+    return sum(queue.depth_packets for port in stats["ports"] for queue in port.queues)
 
 
 def _sum(counts: Mapping[str, Mapping[str, int]], name: str) -> int:

@@ -45,7 +45,6 @@ class Observed:
     rebooted: set[str] = field(default_factory=set)
     losses: dict[str, int] = field(default_factory=dict)
     lateness: dict[str, Any] = field(default_factory=dict)
-    done_at_ns: dict[str, int] = field(default_factory=dict)
 
     def add_event(self, event: Event) -> None:
         if len(self.events) < EVENTS_MAX:

@@ -54,6 +54,7 @@ class Runner:
     _session: Session = field(init=False)
     _steps: list[faults.Step] = field(init=False)
     _t0_ns: int = field(init=False, default=0)
+    _done_bytes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         scenario, fabric = self.loaded.scenario, self.loaded.fabric
@@ -143,22 +144,16 @@ class Runner:
         """Ask every host of the job; True when each is done or in error."""
         observed = self.observed
         answers = self._session.poll(self._session.hosts)
-        before = observed.series.bytes_by_host
-        seen = {host: sum(bins.values()) for host, bins in before.items()}
         evs = dict.fromkeys(EV_STATES, 0)
         for host, answer in answers.items():
             observed.take(host, answer, self._t0_ns, self._session.peers(host))
             for state in EV_STATES:
                 evs[state] += answer["ev"].get(state, 0)
-            if answer["done"] and host not in observed.done_at_ns:
-                observed.done_at_ns[host] = t_ns
-        gained = sum(sum(b.values()) for b in observed.series.bytes_by_host.values()) - sum(
-            seen.values()
-        )
+        done = sum(answer["progress"]["bytes_done"] for answer in answers.values())
         since = observed.ev_rows[-1][0] if observed.ev_rows else 0
+        rate = (done - self._done_bytes) * 8 * 10**9 // max(t_ns - since, 1)
+        self._done_bytes = done
         observed.ev_rows.append((t_ns, *evs.values()))
-        rate = gained * 8 * 10**9 // max(t_ns - since, 1)
-        done = sum(a["progress"]["bytes_done"] for a in answers.values())
         self.report(Progress(t_ns, done, self._total_bytes, rate, evs))
         return all(answer["done"] or answer["error"] for answer in answers.values())
 
