@@ -27,10 +27,15 @@ class Request(IntEnum):
 
 
 def compile_tiny(target: Path, *extra: str, also: tuple[Path, ...] = ()) -> Path:
-    """The runtime, the tiny program and `also` as `target`; warnings are errors."""
+    """The runtime, the tiny program and `also` as `target`."""
+    return compile_with(PROGRAM, target, *extra, also=also)
+
+
+def compile_with(program: Path, target: Path, *extra: str, also: tuple[Path, ...] = ()) -> Path:
+    """The runtime, a program in C and `also` as `target`; warnings are errors."""
     assert COMPILER is not None
     sources = [RUNTIME / f"{name}.c" for name in CORE]
-    files = map(str, [target, *sources, PROGRAM, *also])
+    files = map(str, [target, *sources, program, *also])
     command = [COMPILER, *FLAGS, *extra, f"-I{RUNTIME}", "-o", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
