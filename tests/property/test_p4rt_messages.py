@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switches.api import SwitchError
-from switches.p4rt.p4info import model, parse_text
+from switches.p4rt.p4info import Counter, Register, model, parse_text
 from switches.p4rt.protos import p4runtime
 from switches.p4rt.served import ServedDevice, ServedSwitch
+from switches.p4rt.translate import encode_uint
 from tests.support.fake_switch import FakeSwitch, ResettableFakeSwitch
 from tests.support.small_program import P4INFO, PROGRAM
 
@@ -65,13 +66,27 @@ class Scribbler:
             except ValueError:  # a negative number in an unsigned field
                 setattr(message, field.name, 1)
 
-    def update(self, running: FakeSwitch) -> Any:
+    def update(self) -> Any:
         update = p4runtime.Update(type=self._random.choice([1, 1, 1, 2, 3, 0]))
         kind = self._random.choice(["table_entry"] * 4 + KINDS)
         self.fill(getattr(update.entity, kind), 1)
         if kind == "table_entry":
             self._make_plausible(update.entity.table_entry)
+        elif kind in ARRAYS and self._random.random() < 0.8:
+            array = self._random.choice(ARRAYS[kind])
+            message = getattr(update.entity, kind)
+            setattr(message, kind.replace("entry", "id"), array.id)
+            update.type = p4runtime.Update.MODIFY
+            message.index.index = self._random.randrange(array.size + 1)
+            if isinstance(array, Register):
+                message.data.bitstring = self._bytes(array.bits)
         return update
+
+    def _bytes(self, bits: int) -> bytes:
+        """Nearly always a value of that width."""
+        if self._random.random() < 0.03:
+            return self._random.choice(STRINGS)
+        return encode_uint(self._random.choice([0, 1, 2, 3, (1 << bits) - 1]) & (1 << bits) - 1)
 
     def _make_plausible(self, entry: Any) -> None:
         """Often the parts that a table wants, in the right place."""
@@ -81,12 +96,15 @@ class Scribbler:
         for field in table.fields:
             item = entry.match.add(field_id=field.id)
             self.fill(getattr(item, field.kind.value))
+            for part, _ in getattr(item, field.kind.value).ListFields():
+                if part.name != "prefix_len" and self._random.random() < 0.9:
+                    setattr(getattr(item, field.kind.value), part.name, self._bytes(field.bits))
         ref = self._random.choice(table.actions)
         if self._random.random() < 0.9:
             entry.action.action.action_id = ref.action.id
             del entry.action.action.params[:]
             for param in ref.action.params:
-                value = self._random.choice(STRINGS)
+                value = self._bytes(param.bits)
                 entry.action.action.params.add(param_id=param.id, value=value)
         if self._random.random() < 0.8:
             entry.is_const = entry.is_default_action = False
@@ -96,6 +114,10 @@ class Scribbler:
             entry.idle_timeout_ns = 0
 
 
+ARRAYS: dict[str, tuple[Counter | Register, ...]] = {
+    "counter_entry": INFO.counters,
+    "register_entry": INFO.registers,
+}
 KINDS = [field.name for field in p4runtime.Entity.DESCRIPTOR.fields]
 
 
@@ -127,7 +149,7 @@ def test_a_refused_update_changes_nothing(kind: type[FakeSwitch], seed: int) -> 
     scribbler = Scribbler(seed)
     for _ in range(10):
         before = state(switch)
-        update = scribbler.update(switch)
+        update = scribbler.update()
         [error] = shim.write(p4runtime.WriteRequest(updates=[update]), lambda: None)
         if error is not None:
             assert state(switch) == before, update
@@ -140,7 +162,7 @@ def test_an_inserted_entry_is_read_as_it_was_written(seed: int) -> None:
     shim = served(switch)
     scribbler = Scribbler(seed)
     for _ in range(10):
-        update = scribbler.update(switch)
+        update = scribbler.update()
         update.type = p4runtime.Update.INSERT
         [error] = shim.write(p4runtime.WriteRequest(updates=[update]), lambda: None)
         if error is not None or not update.entity.HasField("table_entry"):
@@ -176,7 +198,7 @@ def test_every_read_is_answered(seed: int) -> None:
     switch = ResettableFakeSwitch(INFO)
     shim = served(switch)
     scribbler = Scribbler(seed)
-    entities = [scribbler.update(switch).entity for _ in range(5)]
+    entities = [scribbler.update().entity for _ in range(5)]
     _, errors = shim.read(p4runtime.ReadRequest(entities=entities))
     assert len(errors) == len(entities)
 
