@@ -80,7 +80,7 @@ const bit<3> CONTROL_QUEUE = 1;
 
 struct metadata_t {
     drop_t  drop;
-    bit<32> ev;               // entropy value: low 16 bits of the flow label, then the UDP source port
+    bit<32> ev;               // entropy value: flow label (low 16 bits), UDP source port
 
     // Configuration of the egress port; zero switches a feature off.
     bit<1>  host_facing;      // the next node is a NIC

@@ -30,14 +30,16 @@ class Bmv2Settings:
     """What to start.
 
     interfaces: name by switch port, in the network namespace that `inside` enters (the calling
-    thread, and what it starts meanwhile).  run_dir: socket and log go there.  data_frame_bytes: a
-    full data frame, for rates.  election_id: of P4Runtime; the highest wins.
+    thread, and what it starts meanwhile).  socket_folder: where its P4Runtime socket goes.  log:
+    what it says is appended there.  data_frame_bytes: a full data frame, for rates.  election_id:
+    of P4Runtime; the highest wins.
     """
 
     name: str
     device_id: int
     interfaces: Mapping[int, str]
-    run_dir: Path
+    socket_folder: Path
+    log: Path
     inside: Callable[[], AbstractContextManager[None]]
     data_frame_bytes: int
     election_id: int
@@ -45,11 +47,11 @@ class Bmv2Settings:
     @property
     def address(self) -> str:
         """Where P4Runtime is served."""
-        return f"unix:{self.run_dir}/{self.name}.p4rt"
+        return f"unix:{self.socket_folder}/{self.name}.p4rt"
 
 
 class Bmv2Process:
-    """Started by the constructor; `switch` is its control side once `load` has returned.
+    """Started by the constructor; `device` is its control side once `load` has returned.
 
     Raises Bmv2Missing, SwitchError (UNAVAILABLE: it did not start), OSError.
     """
@@ -64,34 +66,34 @@ class Bmv2Process:
             interfaces=settings.interfaces,
             p4runtime_address=settings.address,
         )
-        log = settings.run_dir / f"{settings.name}.log"
-        with log.open("ab") as output, settings.inside():
+        with settings.log.open("ab") as output, settings.inside():
             self._interfaces = Interfaces(settings.interfaces)
             self._interfaces.loopback_up()
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd=settings.run_dir,
+                cwd=settings.socket_folder,
                 umask=PRIVATE_UMASK,
             )
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def switch(self) -> Bmv2Switch:
-        """Raises AssertionError before `load`."""
-        assert self._client is not None, "load comes first"
-        assert self._thrift is not None
+    def device(self) -> Bmv2Switch:
+        """The control side.  Raises AssertionError before `load`."""
+        assert self._thrift is not None, "load comes first"
         return Bmv2Switch(
-            self._client,
+            self.client,
             self._thrift,
             data_frame_bytes=self._settings.data_frame_bytes,
-            interfaces=lambda: self._interfaces.states(self.pid),
+            interfaces=lambda: self._interfaces.states(self.process.pid),
         )
+
+    @property
+    def client(self) -> P4RuntimeClient:
+        """For writes in batches.  Raises AssertionError before `load`."""
+        assert self._client is not None, "load comes first"
+        return self._client
 
     def load(self, p4info: str, program_json: bytes) -> None:
         """Become primary and give it the program; its tables are empty then."""
@@ -99,22 +101,32 @@ class Bmv2Process:
         self._thrift = ThriftClient(self._dial())
         client = P4RuntimeClient(settings.address, settings.device_id, settings.election_id)
         client.connect()
-        client.set_pipeline(p4info, program_json)
         self._client = client
+        client.set_pipeline(p4info, program_json)
 
-    def poll(self) -> int | None:
-        """None while it runs, else how it ended (as Popen.poll)."""
-        return self._process.poll()
+    def died(self) -> str | None:
+        """How the process ended, or None while it runs."""
+        status = self.process.poll()
+        if status is None:
+            return None
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
 
     def kill(self) -> None:
-        """End it as a power cut does.  Idempotent; connections are closed too."""
-        for connection in (self._client, self._thrift):
+        """As a power cut: SIGKILL, and wait until the process is gone.  Idempotent."""
+        self.process.kill()
+        self.process.wait()
+        self._disconnect()
+
+    def close(self) -> None:
+        """BMv2 has nothing to save: as `kill`, but the connections end first.  Idempotent."""
+        self._disconnect()
+        self.kill()
+
+    def _disconnect(self) -> None:
+        for connection in (self._client, self._thrift, self._interfaces):
             if connection is not None:
                 connection.close()
         self._client = self._thrift = None
-        self._interfaces.close()
-        self._process.kill()
-        self._process.wait()
 
     def _dial(self) -> socket.socket:
         deadline = time.monotonic() + START_S
@@ -127,15 +139,15 @@ class Bmv2Process:
                 time.sleep(0.05)
 
     def _check_starting(self, error: OSError, too_late: bool) -> None:
-        name, ended = self._settings.name, self.poll()
+        name, ended = self._settings.name, self.died()
         if ended is not None:
             raise SwitchError(
                 SwitchErrorCode.UNAVAILABLE,
-                f"{name}: {program.EXECUTABLE} ended with {ended} before it was ready; its log is "
-                f"{name}.log in the run folder",
+                f"{program.EXECUTABLE} of {name} was not ready before it ended: {ended}; what it "
+                f"said is in {self._settings.log}",
             )
         if too_late:
             raise SwitchError(
                 SwitchErrorCode.UNAVAILABLE,
-                f"{name}: {program.EXECUTABLE} was not ready within {START_S:.0f} s: {error}",
+                f"{program.EXECUTABLE} of {name} was not ready within {START_S:.0f} s: {error}",
             )

@@ -57,7 +57,8 @@ class Bench:
                 name="p0t0n0",
                 device_id=1,
                 interfaces={port: f"bmv2-eth{port}" for port in range(3)},
-                run_dir=run_dir,
+                socket_folder=run_dir,
+                log=run_dir / "p0t0n0.log",
                 inside=self.namespace.entered,
                 data_frame_bytes=len(FRAME.emit()),
                 election_id=1,
@@ -69,7 +70,7 @@ class Bench:
         self.process.load(
             (build / compile_p4.P4INFO).read_text(), (build / compile_p4.JSON).read_bytes()
         )
-        write_all(self.process.switch, UpdateType.INSERT, entries(FABRIC, SWITCH, SwitchSettings()))
+        write_all(self.process.device, UpdateType.INSERT, entries(FABRIC, SWITCH, SwitchSettings()))
 
     def received(self, port: int, seconds: float) -> list[bytes]:
         out = []
@@ -110,7 +111,7 @@ def test_frames_cross_real_interfaces_and_the_port_counts_them(bench: Bench) -> 
     out = bench.received(OTHER_HOST, 0.5)
     assert len(out) == 50
     assert parse(out[0]).ip.hop_limit == 63
-    stats = {port.port: port for port in bench.process.switch.port_stats()}
+    stats = {port.port: port for port in bench.process.device.port_stats()}
     assert (stats[HOST].rx_packets, stats[OTHER_HOST].tx_packets) == (50, 50)
     assert stats[OTHER_HOST].tx_bytes == 50 * len(FRAME.emit())
     assert all(port.up for port in stats.values())
@@ -119,7 +120,7 @@ def test_frames_cross_real_interfaces_and_the_port_counts_them(bench: Bench) -> 
 def test_the_rate_holds_and_what_is_too_much_is_trimmed_and_counted(bench: Bench) -> None:
     bench.load()
     for port, config in undelayed():
-        bench.process.switch.configure_port(port, config)
+        bench.process.device.configure_port(port, config)
     for _ in range(200):  # a second at 5 Mb/s is 555 of them
         bench.wires[HOST].send(FRAME.emit())
         time.sleep(0.0004)
@@ -128,14 +129,14 @@ def test_the_rate_holds_and_what_is_too_much_is_trimmed_and_counted(bench: Bench
     assert len(out) == 200
     assert trims
     assert {parse(frame).ip.dscp for frame in trims} == {16}
-    control = bench.process.switch.port_stats()[OTHER_HOST].queues[1]
+    control = bench.process.device.port_stats()[OTHER_HOST].queues[1]
     assert (control.trim, control.trim_sent, control.trim_drop) == (len(trims), len(trims), 0)
 
 
 def test_a_delay_is_refused_because_bmv2_has_none(bench: Bench) -> None:
     bench.load()
     with pytest.raises(SwitchError, match="BMv2 has no delay"):
-        bench.process.switch.configure_port(0, port_configs(FABRIC, SWITCH)[0])
+        bench.process.device.configure_port(0, port_configs(FABRIC, SWITCH)[0])
 
 
 def test_only_its_user_may_open_the_control_socket(bench: Bench, tmp_path: Path) -> None:
@@ -146,13 +147,15 @@ def test_only_its_user_may_open_the_control_socket(bench: Bench, tmp_path: Path)
 
 
 def test_a_switch_that_ends_before_it_is_ready_is_named(bench: Bench) -> None:
-    bench.process._process.kill()
-    with pytest.raises(SwitchError, match="p0t0n0: simple_switch_grpc ended with -9"):
+    bench.process.process.kill()
+    with pytest.raises(
+        SwitchError, match="p0t0n0 was not ready before it ended: killed by signal 9"
+    ):
         bench.process.load("", b"")
 
 
 def test_a_killed_switch_is_noticed(bench: Bench) -> None:
     bench.load()
-    assert bench.process.poll() is None
+    assert bench.process.died() is None
     bench.process.kill()
-    assert bench.process.poll() == -9
+    assert bench.process.died() == "killed by signal 9"
