@@ -331,6 +331,14 @@ class Endpoint:
         qp.queued = True
         queue.append(qp)
 
+    def _schedule_all(self) -> None:
+        """Planes came or went: QPs that wait may wait for a port that is not there any more."""
+        for queue in self._ready.values():
+            queue.clear()
+        for qp in self._qps.values():
+            qp.queued = False
+            self._schedule(qp)
+
     def _send_control(self, plane: int, frame: bytes) -> None:
         port = self._ports[plane]
         if port.in_service:
@@ -373,7 +381,7 @@ class Endpoint:
         for qp in self._qps.values():
             if qp.live_mask >> port.index & 1:
                 qp.plane_down(port.index, Cause.PORT, now)
-            self._schedule(qp)
+        self._schedule_all()
         self._ops.tell_peers(now)
 
     def _port_returns(self, port: Port, now: Ns) -> None:
@@ -385,7 +393,7 @@ class Endpoint:
             if peer.port_mask >> port.index & 1:
                 for qp in peer.qps:
                     qp.plane_up(port.index, now)
-                    self._schedule(qp)
+        self._schedule_all()
 
     def peer_ports(self, peer: Peer, mask: int, now: Ns) -> None:
         """A peer says which of its ports are up."""
@@ -400,4 +408,4 @@ class Endpoint:
                     qp.plane_down(port.index, Cause.PEER_PORT, now)
                 elif port.in_service:
                     qp.plane_up(port.index, now)
-                self._schedule(qp)
+        self._schedule_all()

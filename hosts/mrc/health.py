@@ -42,8 +42,8 @@ class Health:
         self._timers = services.timers
         self._rng = services.rng
         self._last_hop_ns: list[Ns | None] = [None] * requester.evs.plane_count
-        self._probes: dict[int, tuple[Ev, int]] = {}
-        """By probe id: the EV and the number of the probe among what was sent on it."""
+        self._probes: dict[int, tuple[Ev, int, Ns]] = {}
+        """By probe id: the EV, the number of the probe among what was sent on it, and when."""
         self._next_probe_id = 0
 
     # -- doubt -----------------------------------------------------------------------------------
@@ -122,21 +122,26 @@ class Health:
         ev.serial += 1
         if len(self._probes) >= PROBES_MAX:
             del self._probes[next(iter(self._probes))]
-        self._probes[probe_id] = ev, ev.serial
+        self._probes[probe_id] = ev, ev.serial, now
         self._requester.qp.send_probe(ev, probe_id, now)
         return probe_id
 
-    def probe_answered(self, probe_id: int, hint: int, now: Ns) -> None:
-        """To be called after the bitmap was taken in and before suspects are judged."""
-        ev, serial = self._probes.pop(probe_id, (None, 0))
-        if ev is None:
-            return  # an answer seen before, or long after
+    def probe_answered(self, probe_id: int, hint: int, now: Ns) -> Ns | None:
+        """When that probe was sent, or None if its answer was seen before.
+
+        To be called after the bitmap was taken in and before suspects are judged.
+        """
+        probe = self._probes.pop(probe_id, None)
+        if probe is None:
+            return None
+        ev, serial, sent_ns = probe
         self._requester.overtaken(ev, serial)
         if ev.doubt is not None:
             if ev.doubt.cause is not Cause.ORDER:
                 self._clear(ev)
         elif ev.state is EvState.ASSUMED_BAD and ev.probe_id == probe_id:
             self._one_success(ev, hint, now)
+        return sent_ns
 
     def _one_success(self, ev: Ev, hint: int, now: Ns) -> None:
         ev.probe_id = None

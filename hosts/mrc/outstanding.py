@@ -163,5 +163,8 @@ class Outstanding:
         """The transmission of the lowest seq, whether outstanding or lost."""
         return next(iter(self.by_seq.values()), None)  # a retransmission keeps its place
 
+    def newest(self) -> Sent | None:
+        return next(reversed(self.by_seq.values()), None)
+
     def all(self) -> Iterable[Sent]:
         return list(self.by_seq.values())

@@ -61,12 +61,12 @@ class Requester:
     """Call order: post; while `ready()`, `transmit`; feed `receive_*` and `on_*_timer`."""
 
     __slots__ = (
-        "_budget", "_config", "_counters", "_fail", "_full_size", "_last_sent_ns", "_late", "_lost",
-        "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted", "_progress_ns",
-        "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns", "_scan_seq", "_services",
-        "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns", "_timeline", "_timer", "_timers",
-        "_tsr", "_unacked_messages", "_wimm_in_flight", "_wimm_max", "cc", "evs", "health", "outstanding",
-        "qp", "stall_timer",
+        "_budget", "_config", "_counters", "_fail", "_full_size", "_last_sent_ns", "_late",
+        "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted",
+        "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns", "_scan_seq",
+        "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns", "_timeline",
+        "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight", "_wimm_max", "cc",
+        "evs", "health", "outstanding", "qp", "stall_timer",
     )  # fmt: skip
 
     def __init__(
@@ -157,7 +157,7 @@ class Requester:
         """Whether windows let a packet go now; a port and an EV are the caller's business."""
         cc = self.cc
         inflight = cc.inflight_bytes
-        if inflight + self._full_size > cc.cwnd_bytes and inflight > 0:
+        if inflight + self._full_size > cc.cwnd_bytes and inflight > 0 and self.outstanding.by_seq:
             return False
         if self._lost and self._next_lost() is not None:
             return True
@@ -311,12 +311,15 @@ class Requester:
         if sack.m and ev is not None:
             self._hint(ev, sack.m, now)
         self._account(sack, rtt_ns, clean, now)
+        asked_ns = None
         if sack.pr:
-            self.health.probe_answered(sack.probe_id, sack.m, now)
+            asked_ns = self.health.probe_answered(sack.probe_id, sack.m, now)
         if fresh:
             if self._suspects:
                 self._judge(snapshot, now)
             self._scan(now)
+            if asked_ns is not None and self._message is None:
+                self._ask_on(snapshot, asked_ns, now)
         if self._config.dynamic_mpr and sack.mpr:
             self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
 
@@ -557,8 +560,8 @@ class Requester:
         return min(wait << min(self._silent, 16), max(wait, self._rto))
 
     def on_tail_timer(self, now: Ns) -> None:
-        """Nothing was heard for a while: ask on the path of the oldest packet."""
-        if not self._unacked_messages:
+        """Nothing was heard for a while: ask."""
+        if not self._unacked_messages and not self.outstanding.by_seq:
             return
         quiet_since = max(self._progress_ns, self._last_sent_ns if self._silent == 0 else 0)
         due = quiet_since + self._tail_wait()
@@ -570,16 +573,32 @@ class Requester:
         self._silent += 1
         self._timers.set(self._tail_timer, now + self._tail_wait())
 
-    def _ask(self, now: Ns) -> bool:
-        """Send a probe; False if the QP has failed instead."""
+    def _ask_on(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
+        """At the tail, an answer still lacks a packet of another path: ask on that one next."""
         oldest = self.outstanding.oldest()
-        if oldest is None and self._budget is not None and self._silent > self._budget:
+        if (
+            oldest is not None
+            and oldest.state == SentState.OUTSTANDING
+            and oldest.sent_ns < asked_ns
+            and snapshot.lacks(oldest.seq)
+            and oldest.ev.doubt is None
+        ):
+            self._counters.tail_probes += 1
+            self.health.send_probe(oldest.ev, now)
+
+    def _ask(self, now: Ns) -> bool:
+        """Send a probe; False if the QP has failed instead.
+
+        First on the path of the newest packet, which asked for an ACK: it or its SACK was lost.
+        """
+        newest = self.outstanding.newest()
+        if newest is None and self._budget is not None and self._silent > self._budget:
             # All was received, and yet its acknowledgement never comes.
             self._fail(Status.RETRY_EXCEEDED, "no_transport_ack", now)
             return False
         ev = None
-        if oldest is not None and oldest.ev.state in (EvState.GOOD, EvState.SKIP):
-            ev = oldest.ev
+        if newest is not None and newest.ev.state in (EvState.GOOD, EvState.SKIP):
+            ev = newest.ev
         if ev is None or self._silent:
             ev = self.evs.select(self.qp.live_mask) or ev
         if ev is not None and self.qp.live_mask >> ev.plane & 1:

@@ -127,13 +127,14 @@ class Pair:
         if psn is not None:
             for host, qp, first in zip(self.hosts, made, psn, strict=True):
                 _renumber(host.endpoint, qp, first)
-        for host, mine, other in ((self.a, *made), (self.b, *reversed(made))):
-            config = host.endpoint.config
+        for me in range(2):
+            config = self.hosts[me].endpoint.config
+            other = made[1 - me]
             remote = RemoteQp(
-                gid=(self.b if host is self.a else self.a).endpoint.config.gid, qpn=other.qpn,
-                psn=other.psn, mpr_units=config.mpr_units, max_wimm=config.max_wimm,
+                gid=gid(1 - me), qpn=other.qpn, psn=other.psn, mpr_units=config.mpr_units,
+                max_wimm=config.max_wimm, dynamic_mpr=config.dynamic_mpr,
             )  # fmt: skip
-            host.endpoint.connect_qp(mine.qpn, remote)
+            self.hosts[me].endpoint.connect_qp(made[me].qpn, remote)
         return made[0], made[1]
 
     def _see(self, now: int, node: int, port: int, frame: bytes) -> None:
