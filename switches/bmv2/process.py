@@ -45,9 +45,9 @@ class Bmv2Settings:
     election_id: int
 
     @property
-    def address(self) -> str:
-        """Where P4Runtime is served."""
-        return f"unix:{self.socket_folder}/{self.name}.p4rt"
+    def socket_name(self) -> str:
+        """In `socket_folder`, where the switch runs: its own path to it is as short as can be."""
+        return f"{self.name}.p4rt"
 
 
 class Bmv2Process:
@@ -64,7 +64,7 @@ class Bmv2Process:
             program.find(),
             device_id=settings.device_id,
             interfaces=settings.interfaces,
-            p4runtime_address=settings.address,
+            p4runtime_address=f"unix:{settings.socket_name}",
         )
         with settings.log.open("ab") as output, settings.inside():
             self._interfaces = Interfaces(settings.interfaces)
@@ -99,7 +99,8 @@ class Bmv2Process:
         """Become primary and give it the program; its tables are empty then."""
         settings = self._settings
         self._thrift = ThriftClient(self._dial())
-        client = P4RuntimeClient(settings.address, settings.device_id, settings.election_id)
+        address = f"unix:{settings.socket_folder}/{settings.socket_name}"
+        client = P4RuntimeClient(address, settings.device_id, settings.election_id)
         client.connect()
         self._client = client
         client.set_pipeline(p4info, program_json)
