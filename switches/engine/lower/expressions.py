@@ -32,6 +32,7 @@ from switches.program import (
     FieldRef,
     HeaderRef,
     LastField,
+    Named,
     Operation,
     Param,
     Source,
@@ -429,7 +430,8 @@ class Expressions:
             return self._low_bitwise(op, operands, bits, kind, source)
         if op == "~":
             part = cast(self.low(operands[0], bits, source), kind)
-            return Int(f"~{part.operand}", kind, 0, _greatest(kind), atom=False)
+            code = f"{part.operand} ^ {literal(_greatest(kind))}"
+            return Int(code, kind, 0, _greatest(kind), atom=False)
         if op == "<<":
             return self._low_shift(operands, bits, kind, source)
         if op == "two_comp_mod" and bits <= _const(operands[1], source):
@@ -495,6 +497,8 @@ class Expressions:
             return f"({self.exact(operands[0], source).operand} != 0)"
         if op == "valid":
             return f"{self.header(operands[0], source)[0]}.{VALID}"
+        if op == "valid_union":
+            return self._valid_union(operands[0], source)
         if op in _COMPARISONS:
             return self._comparison(op, operands, source)
         if op == "?":
@@ -502,6 +506,13 @@ class Expressions:
             return f"({condition} ? {left} : {right})"
         part = self.exact(value, source)
         return f"({part.operand} != 0)"
+
+    def _valid_union(self, value: Value, source: Source | None) -> str:
+        for union in self.layout.program.unions:
+            if value == Named("union", union.name):
+                parts = [f"{self.layout.header(name)}.{VALID}" for name in union.headers]
+                return "(" + " || ".join(parts) + ")"
+        raise refuse(f"validity of {_describe(value)}", source)
 
     def _comparison(self, op: str, operands: Sequence[Value], source: Source | None) -> str:
         left, right = _binary(op, operands, source)
