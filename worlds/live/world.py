@@ -23,7 +23,7 @@ from worlds.live.lateness import quantile_of_all
 from worlds.live.nics import Nics
 from worlds.live.switchboard import Switchboard
 from worlds.live.wiring import Wiring
-from worlds.virtual.world import switch_settings
+from worlds.switch_settings import switch_settings
 
 LOOK_EVERY_NS = 500_000_000
 """A node that died is noticed at once; this bounds how late, whatever the kernel says."""

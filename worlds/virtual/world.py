@@ -12,15 +12,16 @@ from hosts.host import Host
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType, write_all
 from switches.engine.build import build
 from switches.engine.library import EngineSwitch
-from switches.entries import Routing, SwitchSettings, entries, port_configs
+from switches.entries import entries, port_configs
 from topologies import addressing
 from topologies.model import Fabric, PortRef, Switch
 from worlds import rng
 from worlds.api import WorldError, WorldSettings
+from worlds.past import Past
+from worlds.switch_settings import switch_settings
 from worlds.virtual.capture import Capture
 from worlds.virtual.link import Impairment, VirtualLink
 from worlds.virtual.loop import VirtualLoop
-from worlds.virtual.past import Past
 
 
 class Silent:
@@ -257,13 +258,3 @@ class VirtualWorld:
         for node in (end.node, peer.node):
             up = up and (self.fabric.is_host(node) or self._alive(node))
         self._loop.set_link(self._index[end.node], end.port, up)
-
-
-def switch_settings(given: SwitchSettings | Mapping[str, Any]) -> SwitchSettings:
-    """WorldSettings.switch: settings, or their fields, in which routing may be a name."""
-    if isinstance(given, SwitchSettings):
-        return given
-    values = dict(given)
-    if "routing" in values:
-        values["routing"] = Routing(values["routing"])
-    return SwitchSettings(**values)
