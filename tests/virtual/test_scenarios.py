@@ -1,0 +1,120 @@
+"""The catalog in the virtual world, by the command line: verdicts, files, and the same bytes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_run import ROOT, run
+
+EXACT = ("result.json", "events.jsonl", "goodput.csv", "ev.csv", "scenario.yaml")
+SHORT = ("--set", "workload.bytes=8MiB")
+
+
+def test_t0_optic_passes(tmp_path: Path) -> None:
+    done = run("t0-optic", tmp_path / "a")
+    assert done.code == 0, done.out + done.err
+    result = done.result
+    assert result["verdict"] == "pass"
+    assert result["world"] == "virtual"
+    assert result["ledger"]["unexplained"] == 0
+    assert all(e["ok"] for e in result["expectations"])
+    assert len(result["metrics"]["ev.retired"]) == 20
+    downs = [e for e in done.events if e["kind"] == "link_down"]
+    assert len(downs) == 16
+    assert "PASS" in done.out
+    assert " % " in done.out
+
+
+def test_p2p_passes_and_fills_the_planes(tmp_path: Path) -> None:
+    done = run("p2p", tmp_path / "a", "--json", "--junit", str(tmp_path / "junit.xml"))
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == done.result
+    assert done.result["metrics"]["goodput"] >= 0.99 * done.result["metrics"]["goodput.ceiling"]
+    assert 'failures="0"' in (tmp_path / "junit.xml").read_text()
+
+
+OPTIC = (
+    *("--set", "workload.bytes=1MiB"),
+    *("--set", "timeline.0.at=1s", "--set", "timeline.0.flaps=1"),
+    *("--set", "windows.warm_up=100ms", "--set", "transport.hold_down=200ms"),
+)
+
+
+def test_one_seed_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
+    runs = [run("t0-optic", tmp_path / str(seed), *OPTIC, hash_seed=seed) for seed in (0, 1, 4242)]
+    for name in EXACT:
+        assert len({(done.folder / name).read_bytes() for done in runs}) == 1, name
+    for word in (str(tmp_path), "virtual world ("):
+        assert word not in (runs[0].folder / "result.json").read_text()
+
+
+def test_another_seed_gives_another_run(tmp_path: Path) -> None:
+    """What is random here is which packets a switch loses."""
+    gray = "timeline=[{at: 200ms, fault: gray_loss, switch: p0t0n0, probability: 5%, for: 500ms}]"
+    arguments = (*SHORT, "--set", gray, "--set", "expect=[job.completed, job.bytes_corrupt == 0]")
+    a = run("p2p", tmp_path / "a", *arguments, "--seed", "1")
+    b = run("p2p", tmp_path / "b", *arguments, "--seed", "2")
+    assert a.code == b.code == 0
+    assert a.result["seed"] != b.result["seed"]
+    assert (a.folder / "events.jsonl").read_text() != (b.folder / "events.jsonl").read_text()
+
+
+def test_an_impossible_expectation_is_exit_1(tmp_path: Path) -> None:
+    impossible = "expect=[job.completed, goodput >= 2 * goodput.ceiling]"
+    done = run("p2p", tmp_path / "a", *SHORT, "--set", impossible)
+    assert done.code == 1, done.err
+    assert [e["ok"] for e in done.result["expectations"]] == [True, False]
+    assert "FAIL" in done.out
+    assert "<failure" in (done.folder / "junit.xml").read_text()
+
+
+@pytest.mark.parametrize("world", ["virtual", pytest.param("live", marks=pytest.mark.root)])
+def test_a_byte_flipped_at_the_receiver_is_exit_1(tmp_path: Path, world: str) -> None:
+    done = run("p2p", tmp_path / "a", *SHORT, "--corrupt-byte", "h4:4097", world=world)
+    assert done.code == 1, done.out + done.err
+    corrupt = done.result["expectations"][1]
+    assert corrupt["expr"] == "job.bytes_corrupt == 0"
+    assert (corrupt["measured"], corrupt["ok"]) == ("1", False)
+
+
+def without_the_shift(tmp_path: Path) -> Path:
+    """The compiled program with the uSID shift of 16 bits changed to 0."""
+    text = (ROOT / "p4" / "build" / "mrc.json").read_text()
+    program = json.loads(text)
+    changed = _change_shifts(program)
+    assert changed > 0
+    path = tmp_path / "mrc.json"
+    path.write_text(json.dumps(program))
+    return path
+
+
+def _change_shifts(node: object) -> int:
+    """Every `<< 16` of the program becomes `<< 0`; how many there were."""
+    count = 0
+    if isinstance(node, dict):
+        if node.get("op") == "<<" and node["right"]["value"] == "0x10":
+            node["right"]["value"] = "0x00"
+            count += 1
+        for child in node.values():
+            count += _change_shifts(child)
+    elif isinstance(node, list):
+        for child in node:
+            count += _change_shifts(child)
+    return count
+
+
+@pytest.mark.parametrize("world", ["virtual", pytest.param("live", marks=pytest.mark.root)])
+def test_a_program_that_does_not_shift_delivers_no_byte(tmp_path: Path, world: str) -> None:
+    program = without_the_shift(tmp_path)
+    arguments = (*SHORT, "--set", "max_duration=3s", "--program", str(program))
+    done = run("p2p", tmp_path / "a", *arguments, world=world)
+    assert done.code == 1, done.out + done.err
+    assert done.result["metrics"]["job.bytes_delivered"] == 0
+    assert "the job did not end within 3 s" in done.result["problems"]
+
+
+def test_the_run_folder_runs_again(tmp_path: Path) -> None:
+    first = run("p2p", tmp_path / "a", *SHORT)
+    again = run(str(first.folder / "scenario.yaml"), tmp_path / "b")
+    assert again.result == first.result
