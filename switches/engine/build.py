@@ -4,12 +4,13 @@ The result lies in the checkout's cache under a name made of everything it depen
 there in one step: two processes may build at once, and a build that was broken off leaves nothing.
 """
 
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,60 +52,81 @@ def find_compiler() -> list[str]:
     raise BuildError("No C compiler found: install gcc and libc6-dev, or set CC.")
 
 
-def _version(compiler: list[str]) -> str:
+@functools.cache
+def _version(compiler: tuple[str, ...]) -> str:
     done = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
     return done.stdout
 
 
 def _files(parts: Iterable[Path]) -> list[Path]:
+    """Files as they are; of a folder its sources."""
     found: list[Path] = []
     for part in parts:
-        found += sorted(part.glob("*.[chp]*")) if part.is_dir() else [part]
-    return [path for path in found if path.suffix in (".c", ".h", ".py")]
+        if part.is_dir():
+            found += (p for p in sorted(part.iterdir()) if p.suffix in (".c", ".h", ".py"))
+        else:
+            found.append(part)
+    return found
 
 
-def _digest(program_json: Path, compiler: list[str], flags: list[str]) -> str:
-    """A name for everything the result depends on."""
-    base = Path(__file__).parents[1]
+def _digest(parts: Iterable[Path], compiler: list[str], flags: list[str]) -> str:
+    """A name for the contents of files, the compiler and its flags."""
     hashed = hashlib.sha256()
-    for text in (*compiler, _version(compiler), *flags):
+    for text in (*compiler, _version(tuple(compiler)), *flags):
         hashed.update(text.encode() + b"\0")
-    for path in (program_json, *_files([*(base / part for part in _LOWERING), RUNTIME])):
+    for path in _files(parts):
         hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()[:32]
 
 
-def _compile(compiler: list[str], flags: list[str], sources: list[Path], output: Path) -> None:
-    command = [*compiler, *flags, f"-I{RUNTIME}", "-o", str(output), *map(str, sources)]
+def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BuildError(f"{compiler[0]} could not build {output.name}:\n{done.stderr.strip()}")
+        raise BuildError(f"{command[0]} could not build {what}:\n{done.stderr.strip()}")
 
 
-def _object(compiler: list[str], flags: list[str], source: Path, folder: Path) -> Path:
-    output = folder / f"{source.stem}.o"
-    _compile(compiler, [*flags, "-c"], [source], output)
-    return output
+def _cached(name: str, fill: Callable[[Path], None]) -> Path:
+    """The folder of that name in the cache, filled first where it is missing."""
+    final = CACHE / name
+    if final.is_dir():
+        return final
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as temporary:
+        folder = Path(temporary) / "built"
+        folder.mkdir()
+        fill(folder)
+        try:
+            folder.rename(final)
+        except OSError:
+            if not final.is_dir():  # else another process was faster
+                raise
+    return final
 
 
-def _build_into(folder: Path, program_json: Path, compiler: list[str], flags: list[str]) -> None:
-    source = folder / "program.c"
-    source.write_text(lower(load_program(program_json)), encoding="utf-8")
-    objects = {
-        path.stem: _object(compiler, flags, path, folder)
-        for path in [source, *sorted(RUNTIME.glob("*.c"))]
-    }
-    process = [path for name, path in objects.items() if name.startswith("process")]
-    library = [objects["library"]]
-    common = [path for path in objects.values() if path not in process + library]
-    _compile(compiler, [*flags, "-shared"], [*common, *library], folder / "switch.so")
-    _compile(compiler, flags, [*common, *process], folder / "switch")
-    for path in objects.values():
-        path.unlink()
+def _runtime_objects(compiler: list[str], flags: list[str]) -> Path:
+    """A folder with an object file for each source of the runtime, the same for all programs."""
+
+    def fill(folder: Path) -> None:
+        for source in sorted(RUNTIME.glob("*.c")):
+            output = folder / f"{source.stem}.o"
+            _run([*compiler, *flags, "-c", str(source), "-o", str(output)], source.name)
+
+    return _cached(f"runtime-{_digest([RUNTIME], compiler, flags)}", fill)
 
 
-def _built(folder: Path) -> Built:
-    return Built(folder / "switch.so", folder / "switch", folder / "program.c")
+def _link(folder: Path, runtime: Path, compiler: list[str], flags: list[str]) -> None:
+    """The library is everything but process*.c, the executable everything but library.c."""
+    objects = sorted(runtime.glob("*.o"))
+    process = [path for path in objects if path.stem.startswith("process")]
+    library = [path for path in objects if path.stem == "library"]
+    common = [path for path in objects if path not in (*process, *library)]
+    source = str(folder / "program.c")
+    object_ = str(folder / "program.o")
+    _run([*compiler, *flags, f"-I{RUNTIME}", "-c", source, "-o", object_], "program.c")
+    for name, more, own in (("switch.so", ["-shared"], library), ("switch", [], process)):
+        output = ["-o", str(folder / name), object_]
+        _run([*compiler, *flags, *more, *output, *map(str, [*common, *own])], name)
+    Path(object_).unlink()
 
 
 def build(
@@ -118,17 +140,13 @@ def build(
     """
     compiler = find_compiler()
     flags = [opt, *_FLAGS, *(_SANITIZE if sanitize else ()), *(("-Werror",) if werror else ())]
-    final = CACHE / _digest(program_json, compiler, flags)
-    if final.is_dir():
-        return _built(final)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as temporary:
-        folder = Path(temporary) / "built"
-        folder.mkdir()
-        _build_into(folder, program_json, compiler, flags)
-        try:
-            folder.rename(final)
-        except OSError:
-            if not final.is_dir():  # another process was faster, or the disk is in trouble
-                raise
-    return _built(final)
+
+    def fill(folder: Path) -> None:
+        text = lower(load_program(program_json))
+        (folder / "program.c").write_text(text, encoding="utf-8")
+        _link(folder, _runtime_objects(compiler, flags), compiler, flags)
+
+    base = Path(__file__).parents[1]
+    parts = [program_json, *(base / part for part in _LOWERING), RUNTIME]
+    folder = _cached(_digest(parts, compiler, flags), fill)
+    return Built(folder / "switch.so", folder / "switch", folder / "program.c")

@@ -116,7 +116,8 @@ class ControlLowering:
 
     def _call(self, lowered: LoweredTable, join: str) -> list[str]:
         """A table without key is a call of its default action."""
-        assert lowered.direct_action is not None and lowered.table.default is not None
+        assert lowered.direct_action is not None
+        assert lowered.table.default is not None
         action = self._actions.by_id[lowered.direct_action]
         params = f"default_{lowered.index}" if lowered.table.default.args else "NULL"
         lines = [f"{action.function}(sw, p, h, {params});"]
