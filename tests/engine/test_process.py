@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from tests.engine import tiny
 from tests.engine.namespace import Namespace
 from tests.engine.tiny import frame, tag_of
 
+SO_TIMESTAMPNS = 35
 PROCESS = ("process", "process_port", "process_carrier", "process_lateness")
 
 
@@ -81,6 +83,13 @@ class Lab:
                 if address[2] != socket.PACKET_OUTGOING:
                     return bytes(received)
         return None
+
+    def arrival_ns(self, wire: int) -> int:
+        """When the next frame reached the interface, by the kernel's word."""
+        _frame, ancillary, _flags, _address = self.wires[wire].recvmsg(10_000, 64)
+        (stamp,) = (data for _, kind, data in ancillary if kind == SO_TIMESTAMPNS)
+        seconds, nanoseconds = struct.unpack("qq", stamp)
+        return int(seconds) * 10**9 + int(nanoseconds)
 
     def close(self) -> None:
         self._stack.close()
@@ -172,6 +181,20 @@ class TestProcess:
         assert late.sends >= 50
         assert 0 < late.send_p999_ns <= late.send_max_ns < 10**9
         assert late.timers >= 50
+
+    @pytest.mark.parametrize(("rate_bps", "size"), [(1_000_000, 600), (10_000_000, 4238)])
+    def test_the_rate_is_kept_to_half_a_percent(self, lab: Lab, rate_bps: int, size: int) -> None:
+        """Of the time that the switch was served; what it lost to lateness it says itself."""
+        count = 2 * rate_bps // (8 * size)
+        lab.switch.device.configure_port(1, PortConfig(rate_bps=rate_bps))
+        lab.wires[1].setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        for tag in range(count):
+            lab.wires[0].send(frame(1, tag=tag, size=size))
+        arrivals = [lab.arrival_ns(1) for _ in range(count)]
+        elapsed_s = (arrivals[-1] - arrivals[0]) / 1e9
+        lost_s = lab.switch.device.pacing()[1].lost_ns / 1e9
+        wanted_s = (count - 1) * size * 8 / rate_bps
+        assert elapsed_s - lost_s == pytest.approx(wanted_s, rel=0.005)
 
     def test_it_ends_with_its_control_socket(self, lab: Lab) -> None:
         assert lab.switch.died() is None
