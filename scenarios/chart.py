@@ -40,13 +40,14 @@ def lines(
     t_ns: Sequence[int],
     series: Mapping[str, Sequence[int]],
     *,
+    t_max_ns: int,
     windows: Sequence[Mapping[str, Any]] = (),
     ceiling: float | None = None,
 ) -> str:
     """Rates over time.  `windows`: {name, start_ns, end_ns}; `ceiling`: a dashed line."""
     step = t_ns[1] - t_ns[0] if len(t_ns) > 1 else 1
     top = max([*(max(values) for values in series.values()), ceiling or 0, 1])
-    frame = _Frame(t_ns[-1] + step, top * 1.05)
+    frame = _Frame(max(t_max_ns, 1), top * 1.05)
     parts = [_windows(frame, windows), _axes(frame, units.show_rate)]
     if ceiling:
         y = frame.y(ceiling)
@@ -70,11 +71,12 @@ def stack(
     t_ns: Sequence[int],
     series: Mapping[str, Sequence[int]],
     *,
+    t_max_ns: int,
     windows: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Counts by state over time, one on top of the other."""
     totals = [sum(values[i] for values in series.values()) for i in range(len(t_ns))]
-    frame = _Frame(max(t_ns[-1], 1), max(*totals, 1) * 1.05 if totals else 1)
+    frame = _Frame(max(t_max_ns, 1), max(*totals, 1) * 1.05 if totals else 1)
     parts = []
     base = [0] * len(t_ns)
     for name, values in series.items():
@@ -85,10 +87,10 @@ def stack(
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in edge + back)
             parts.append(
                 f"<polygon points='{points}' fill='{COLOURS.get(name, 'var(--blue)')}' "
-                f"fill-opacity=.75><title>{escape(name)}</title></polygon>"
+                f"fill-opacity=.7><title>{escape(name)}</title></polygon>"
             )
         base = upper
-    parts += [_windows(frame, windows), _axes(frame, lambda v: f"{v:.0f}")]
+    parts += [_windows(frame, windows, filled=False), _axes(frame, lambda v: f"{v:.0f}")]
     return _svg([*parts, _legend(series)])
 
 
@@ -107,14 +109,15 @@ def _svg(parts: Sequence[str]) -> str:
     return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img>{body}</svg>"
 
 
-def _windows(frame: _Frame, windows: Sequence[Mapping[str, Any]]) -> str:
+def _windows(frame: _Frame, windows: Sequence[Mapping[str, Any]], *, filled: bool = True) -> str:
     out = []
+    look = "fill='var(--shade)'" if filled else "fill=none stroke='var(--fg)' stroke-dasharray=3"
     for window in windows:
         left = frame.x(window["start_ns"])
         right = frame.x(frame.t_max if window["end_ns"] is None else window["end_ns"])
         out.append(
             f"<rect x={left:.1f} y={TOP} width={max(right - left, 1.5):.1f} "
-            f"height={HEIGHT - TOP - BOTTOM} fill='var(--shade)'/>"
+            f"height={HEIGHT - TOP - BOTTOM} {look}/>"
             f"<text x={left + 3:.1f} y={TOP - 8}>{escape(str(window['name']))}</text>"
         )
     return "".join(out)

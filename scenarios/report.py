@@ -106,6 +106,11 @@ def _expectations(result: Mapping[str, Any]) -> str:
     return f"<h2>Expectations</h2><div class=wrap><table>{head}{rows}</table></div>" if rows else ""
 
 
+def _end_ns(run: Run) -> int:
+    """Both charts end where the longer series does."""
+    return max(*run.goodput.get("t_ns", []), *run.evs.get("t_ns", []), 1)
+
+
 def _goodput(run: Run) -> str:
     if not run.goodput.get("t_ns"):
         return ""
@@ -113,6 +118,7 @@ def _goodput(run: Run) -> str:
     drawn = chart.lines(
         run.goodput["t_ns"],
         {"all receivers": run.goodput["total_bps"]},
+        t_max_ns=_end_ns(run),
         windows=run.result["timeline"],
         ceiling=ceiling,
     )
@@ -123,7 +129,9 @@ def _evs(run: Run) -> str:
     if not run.evs.get("t_ns"):
         return ""
     series = {name: run.evs[name] for name in run.evs if name != "t_ns"}
-    drawn = chart.stack(run.evs["t_ns"], series, windows=run.result["timeline"])
+    drawn = chart.stack(
+        run.evs["t_ns"], series, t_max_ns=_end_ns(run), windows=run.result["timeline"]
+    )
     return f"<h2>Entropy values by state</h2>{drawn}"
 
 

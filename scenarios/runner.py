@@ -99,6 +99,8 @@ class Runner:
 
     def _job(self) -> None:
         """Until every host is done or in error, or the scenario's patience ends."""
+        self.world.run_until(self._t0_ns)
+        self._poll(0)
         pending = list(self._steps)
         limit = self.loaded.scenario.max_duration
         step = min(POLL_NS_MAX, max(self.derived.duration_ns // POLLS_PER_JOB, 1))
