@@ -87,8 +87,8 @@ class RunningSwitch:
     ) -> None:
         self.spec = spec
         self.process = process
+        self.channel = channel
         self.device = Device(channel)
-        self._channel = channel
 
     def died(self) -> str | None:
         """How the process ended, or None while it runs."""
@@ -101,11 +101,11 @@ class RunningSwitch:
         """As a power cut: SIGKILL, and wait until the process is gone."""
         self.process.kill()
         self.process.wait()
-        self._channel.close()
+        self.channel.close()
 
     def close(self) -> None:
         """Lets the process end, or kills it after a second.  Idempotent."""
-        self._channel.close()
+        self.channel.close()
         try:
             self.process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:

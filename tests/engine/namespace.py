@@ -5,7 +5,8 @@ import ctypes
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
@@ -66,3 +67,13 @@ class Namespace:
 
     def close(self) -> None:
         self._holder.communicate()
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 2.0) -> bool:
+    """Whether it becomes true; looked at every few milliseconds."""
+    end = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True

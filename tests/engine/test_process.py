@@ -5,8 +5,7 @@ import errno
 import socket
 import struct
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from switches.api import PortConfig, QueueLimit, SwitchError
 from switches.engine.process import RunningSwitch, SwitchProcess, start
 from tests.engine import tiny
-from tests.engine.namespace import Namespace
+from tests.engine.namespace import Namespace, eventually
 from tests.engine.tiny import frame, tag_of
 
 SO_TIMESTAMPNS = 35
@@ -93,15 +92,6 @@ class Lab:
 
     def close(self) -> None:
         self._stack.close()
-
-
-def eventually(condition: Callable[[], bool], within_s: float = 2.0) -> bool:
-    end = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 @pytest.fixture
