@@ -43,6 +43,10 @@ PROBE_REPLY_PLANES = 2
 ABOVE_WINDOW_NACK = True
 """A PSN beyond the window: NACK PSN_OOR_WINDOW; False: dropped in silence (S3)."""
 
+REVERSE_PROBE_PACKETS = 16
+"""PAPER 2.4: one EV probe a round trip while data only comes in.  Here at most one for so many data
+packets as well, so that hundreds of slow QPs do not probe more than they carry."""
+
 REVERSE_PLANE_MISSES_MAX = 2
 """Unanswered EV probes in a row after which a plane carries no control packets for a while."""
 

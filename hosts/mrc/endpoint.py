@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from hosts.errors import UsageError, WireError
-from hosts.mrc import cc
+from hosts.mrc import cc, choices
 from hosts.mrc.config import EndpointConfig, RemoteQp
 from hosts.mrc.ep_op import EndpointOps
 from hosts.mrc.ev import Cause, Ev, EvSpec
@@ -20,7 +20,6 @@ from hosts.mrc.peer import Peer
 from hosts.mrc.port import Port
 from hosts.mrc.qp import QpState, QueuePair
 from hosts.mrc.requester import Requester
-from hosts.mrc.reverse import ReverseSet
 from hosts.mrc.services import Services
 from hosts.mrc.timers import TimerKind
 from hosts.mrc.trace import TraceEvent
@@ -32,6 +31,7 @@ FIRST_QPN = 3
 """0 to 2 are reserved (facts 2.4)."""
 
 _FIRST_WRITE, _LAST_WRITE = min(WRITES), max(WRITES)
+_REVERSE_PROBE_PACKETS = choices.REVERSE_PROBE_PACKETS
 _NEVER = 1 << 62
 
 
@@ -173,8 +173,10 @@ class Endpoint:
             qp.responder.receive_in_error(packet)
         else:
             qp.responder.receive_write(packet, now)
-            if qp.reverse.timer.at is None and not qp.requester.has_work:
-                qp.reverse.inbound(now)
+            reverse = qp.reverse
+            reverse.inbound += 1
+            if reverse.inbound >= _REVERSE_PROBE_PACKETS:
+                reverse.probe(now)
 
     def _receive_control(self, qp: QueuePair | None, packet: Packet, opcode: int, now: Ns) -> None:
         counters = self._counters
@@ -228,9 +230,6 @@ class Endpoint:
                 case TimerKind.RETRANSMIT | TimerKind.TAIL | TimerKind.STALL:
                     assert isinstance(owner, Requester)
                     self._on_requester_timer(timer.kind, owner, now_ns)
-                case TimerKind.REVERSE:
-                    assert isinstance(owner, ReverseSet)
-                    owner.on_timer(now_ns)
                 case TimerKind.HOLD_DOWN:
                     assert isinstance(owner, Port)
                     self._port_returns(owner, now_ns)

@@ -106,7 +106,6 @@ class QueuePair:
         self.reason = reason
         self._move(QpState.ERROR, reason, now)
         self.requester.flush(status, now)
-        self.reverse.stop()
 
     def _move(self, state: QpState, reason: str | None, now: Ns) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state} to {state}"

@@ -556,7 +556,9 @@ class Requester:
         """How long to wait for a word before asking (htsim: base RTT + target; 3 base RTT if
         busy)."""
         rtt = max(self._config.base_rtt_ns, self._rtt_ns)
-        wait = 3 * rtt if self._message is not None else rtt + rtt * 3 // 4
+        wait = rtt + rtt * 3 // 4
+        if self._message is not None:
+            wait = max(3 * rtt, self._rto // 2)  # SACKs for what is sent meanwhile will tell
         return min(wait << min(self._silent, 16), max(wait, self._rto))
 
     def on_tail_timer(self, now: Ns) -> None:

@@ -36,7 +36,7 @@ class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_ends", "_fail",
         "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services", "_stashed_imms",
-        "_trigger", "completed_count", "inbound_ns", "payload_bytes", "window",
+        "_trigger", "completed_count", "payload_bytes", "window",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +64,6 @@ class Responder:
         self.completed_count = 0
         self._acked_count = 0
         self._nak: tuple[NakCode, int] | None = None
-        self.inbound_ns = 0
         self.payload_bytes = 0
 
     def connect(self, first_psn: int) -> None:
@@ -75,7 +74,6 @@ class Responder:
     def receive_write(self, p: Packet, now: Ns) -> None:
         window = self.window
         seq = unwrap(p.psn, window.cack)
-        self.inbound_ns = now
         if p.trimmed:
             self._trimmed(p, seq)
             return

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from hosts.mrc import choices
 from hosts.mrc.ev import Ev
 from hosts.mrc.services import Services
-from hosts.mrc.timers import Timer, TimerKind
 from hosts.mrc.units import Ns
 
 if TYPE_CHECKING:
@@ -21,15 +20,14 @@ if TYPE_CHECKING:
 
 class ReverseSet:
     __slots__ = (
-        "_active_until_ns", "_evs", "_interval_ns", "_misses", "_pending", "_plane_count", "_qp",
-        "_rng", "_services", "_silent_mask", "_timers", "_turn", "timer",
+        "_evs", "_interval_ns", "_misses", "_next_ns", "_pending", "_plane_count", "_qp", "_rng",
+        "_services", "_silent_mask", "_turn", "inbound",
     )  # fmt: skip
 
     def __init__(self, qp: "QueuePair", services: Services, rng: Random) -> None:
         self._qp = qp
         self._evs = qp.evs
         self._services = services
-        self._timers = services.timers
         self._rng = rng
         self._plane_count = len(services.config.ports)
         self._interval_ns = services.config.base_rtt_ns
@@ -37,7 +35,9 @@ class ReverseSet:
         self._misses = [0] * self._plane_count
         self._silent_mask = 0
         self._pending: tuple[Ev, Ns] | None = None
-        self.timer = Timer(TimerKind.REVERSE, self)
+        self._next_ns = 0
+        self.inbound = 0
+        """Data packets since the last `probe`, which is due at choices.REVERSE_PROBE_PACKETS."""
 
     def next(self) -> Ev | None:
         """The EV for the next control packet; None if no plane is left."""
@@ -59,25 +59,21 @@ class ReverseSet:
 
     # -- keeping it current ----------------------------------------------------------------------
 
-    def inbound(self, now: Ns) -> None:
-        """Data arrives: see to it that the way back is known."""
-        if self.timer.at is None:
-            self._timers.set(self.timer, now + self._interval_ns)
-
-    def on_timer(self, now: Ns) -> None:
+    def probe(self, now: Ns) -> None:
+        """Enough data has come in since the last time: see whether the way back still works."""
+        self.inbound = 0
+        if now < self._next_ns or self._qp.requester.has_work:
+            return  # outbound data shows the way
+        self._next_ns = now + self._interval_ns
         pending = self._pending
-        if pending is not None and now - pending[1] > self._services.config.rto_ns:
+        if pending is not None:
+            if now - pending[1] <= self._services.config.rto_ns:
+                return
             self._missed(pending[0])
-            self._pending = None
-        qp = self._qp
-        if qp.requester.has_work or now - qp.responder.inbound_ns > self._interval_ns:
-            return  # outbound data shows the way, or nothing comes in any more
-        if self._pending is None:
-            ev = self._draw()
-            if ev is not None:
-                self._pending = ev, now
-                self._services.probe_ev(ev, now)
-        self._timers.set(self.timer, now + self._interval_ns)
+        ev = self._draw()
+        self._pending = None if ev is None else (ev, now)
+        if ev is not None:
+            self._services.probe_ev(ev, now)
 
     def _draw(self) -> Ev | None:
         """An EV at random; of a plane that has just missed one, so that it is soon certain."""
@@ -103,6 +99,3 @@ class ReverseSet:
             self._evs.reverse[plane] = None
         if self._misses[plane] >= choices.REVERSE_PLANE_MISSES_MAX:
             self._silent_mask |= 1 << plane
-
-    def stop(self) -> None:
-        self._timers.stop(self.timer)

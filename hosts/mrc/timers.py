@@ -27,8 +27,6 @@ class TimerKind(IntEnum):
     """A port whose carrier returned has been quiet for long enough."""
     PORT_STATUS = auto()
     """A peer has not answered our port status."""
-    REVERSE = auto()
-    """An inbound QP tries a reverse EV."""
 
 
 class Timer:

@@ -1,0 +1,213 @@
+"""What a data packet costs in the endpoint, against scapy on the same bytes (design section 13).
+
+`endpoint_vs_scapy`: data packets per CPU-second, both ends counted (the SACKs that go with them too),
+over what scapy needs to build and to dissect each of the same frames once.  The clock is handed in, as
+everywhere below the worlds: `time.process_time`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from hosts.mrc.config import EndpointConfig, NicPort, RemoteQp
+from hosts.mrc.endpoint import Endpoint
+from hosts.mrc.ev import EvSpec
+from hosts.mrc.message import WriteRequest
+from hosts.wire.packet import parse_frame
+from hosts.wire.template import FrameTemplate
+
+Clock = Callable[[], float]
+"""CPU seconds of this process."""
+
+PLANES = 4
+EVS_PER_PLANE = 32
+RATE_BPS = 100_000_000_000
+BASE_RTT_NS = 8_000
+WINDOW_BYTES = 1 << 19
+STEP_NS = 1_000
+"""About three packet times: a driver, too, finds several frames when it looks."""
+
+ENDPOINT_PACKETS = 8_000
+SCAPY_FRAMES = 200
+PMTUS = (1024, 4096)
+"""Frames of 1166 and 4238 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointCost:
+    """CPU seconds a data packet: both ends together, and its parts (shares of `total_s`)."""
+
+    frame_bytes: int
+    total_s: float
+    parse_share: float
+    emit_share: float
+    scapy_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.scapy_s / self.total_s
+
+    def as_dict(self) -> dict[str, float]:
+        machine = 1 - self.parse_share - self.emit_share
+        return {
+            "ratio": self.ratio, "endpoint_us": self.total_s * 1e6, "scapy_us": self.scapy_s * 1e6,
+            "share_parse": self.parse_share, "share_emit": self.emit_share, "share_machine": machine,
+        }  # fmt: skip
+
+
+def endpoint_vs_scapy(clock: Clock) -> dict[int, EndpointCost]:
+    """By frame length."""
+    costs = [_cost(pmtu, clock) for pmtu in PMTUS]
+    return {cost.frame_bytes: cost for cost in costs}
+
+
+def _cost(pmtu: int, clock: Clock) -> EndpointCost:
+    pump = Pump(pmtu=pmtu)
+    pump.run(ENDPOINT_PACKETS // 8)  # caches filled
+    best = min(pump.timed(ENDPOINT_PACKETS, clock) for _ in range(3))
+    frames = pump.sample(SCAPY_FRAMES)
+    parse_s = _per_call(lambda frame: parse_frame(frame), frames, clock)
+    emit_s = _emit_cost(pmtu, clock)
+    return EndpointCost(
+        len(frames[0]), best, parse_s / best, emit_s / best, scapy_cost(frames, clock)
+    )
+
+
+class Pump:
+    """Two endpoints back to back, no loop and no wires: frames go straight over.
+
+    `qps` connections carry the same writes in turn; time moves on by a step when both ends have said all.
+    """
+
+    def __init__(
+        self, *, pmtu: int = 4096, qps: int = 1, evs_per_plane: int = EVS_PER_PLANE,
+        planes: int = PLANES, window_bytes: int = WINDOW_BYTES,
+    ) -> None:  # fmt: skip
+        self.now_ns = 0
+        self.pmtu = pmtu
+        self.a, self.b = (
+            _endpoint(index, pmtu, planes, window_bytes) for index in range(2)
+        )
+        evs = [EvSpec(i << 3 | p, p, bytes(16)) for i in range(evs_per_plane)
+               for p in range(planes)]  # fmt: skip
+        self.qpns = [self._connect(evs) for _ in range(qps)]
+        self._source = self.a.register_memory(1 << 20)
+        self._target = self.b.register_memory(1 << 20)
+
+    def _connect(self, evs: Sequence[EvSpec]) -> int:
+        ends = (self.a, self.b)
+        made = [end.create_qp(evs) for end in ends]
+        for i, end in enumerate(ends):
+            other = made[1 - i]
+            end.connect_qp(
+                made[i].qpn,
+                RemoteQp(
+                    gid=ends[1 - i].config.gid, qpn=other.qpn, psn=other.psn,
+                    mpr_units=end.config.mpr_units, max_wimm=end.config.max_wimm,
+                ),
+            )  # fmt: skip
+        return made[0].qpn
+
+    def run(self, packets: int) -> None:
+        """Move so many data packets, spread over the QPs in messages of up to 1 MiB."""
+        per_message = max(1, min(packets // len(self.qpns), (1 << 20) // self.pmtu))
+        messages = -(-packets // per_message)
+        for i in range(messages):
+            self.a.post_write(
+                self.qpns[i % len(self.qpns)],
+                WriteRequest(
+                    i, self._source, 0, per_message * self.pmtu, self._target.va, self._target.rkey
+                ),
+            )
+        done = 0
+        while done < messages:
+            self._step()
+            done += len(self.a.poll_completions())
+
+    def _step(self) -> None:
+        """Everything that both ends have to say at this moment; then the next moment."""
+        a, b, now = self.a, self.b, self.now_ns
+        while (sent := a.poll_transmit(now)) is not None:
+            b.receive_frame(*sent, now)
+        while (sent := b.poll_transmit(now)) is not None:
+            a.receive_frame(*sent, now)
+        self.now_ns = now = now + STEP_NS
+        for end in (a, b):
+            due = end.next_timeout()
+            if due is not None and due <= now:
+                end.handle_timeout(now)
+
+    def timed(self, packets: int, clock: Clock) -> float:
+        """CPU seconds a data packet."""
+        sent = self.a.services.counters.tx_data_first
+        start = clock()
+        self.run(packets)
+        spent = clock() - start
+        return spent / (self.a.services.counters.tx_data_first - sent)
+
+    def sample(self, count: int) -> list[bytes]:
+        """Data frames as they leave `a`."""
+        self.a.post_write(
+            self.qpns[0],
+            WriteRequest(0, self._source, 0, count * self.pmtu, self._target.va, self._target.rkey),
+        )
+        frames: list[bytes] = []
+        while len(frames) < count:
+            while (sent := self.a.poll_transmit(self.now_ns)) is not None:
+                frames.append(sent[1])
+                self.b.receive_frame(*sent, self.now_ns)
+            self._step()
+        return [frame for frame in frames if len(frame) == max(map(len, frames))]
+
+
+def _endpoint(index: int, pmtu: int, planes: int, window_bytes: int) -> Endpoint:
+    ports = tuple(
+        NicPort(mac=bytes([2, 0, 0, 0, index, p]), gateway_mac=bytes(6), rate_bps=RATE_BPS)
+        for p in range(planes)
+    )
+    config = EndpointConfig(
+        gid=bytes(15) + bytes([index + 1]), ports=ports, base_rtt_ns=BASE_RTT_NS, timeout=12,
+        pmtu=pmtu, window_bytes=window_bytes,
+    )  # fmt: skip
+    return Endpoint(config, Random(index))
+
+
+def _per_call(what: Callable[[bytes], object], frames: Sequence[bytes], clock: Clock) -> float:
+    best = float("inf")
+    for _ in range(5):
+        start = clock()
+        for frame in frames:
+            what(frame)
+        best = min(best, (clock() - start) / len(frames))
+    return best
+
+
+def _emit_cost(pmtu: int, clock: Clock) -> float:
+    template = FrameTemplate(
+        src_mac=bytes(6), dst_mac=bytes(6), src_gid=bytes(16), dst_gid=bytes(16),
+        outer_dst=bytes(16), ev=1, dest_qpn=3,
+    )  # fmt: skip
+    payload = memoryview(bytes(pmtu))
+
+    def emit(_: bytes) -> bytes:
+        return template.emit_write(
+            0xC7, 1, payload, rqmsn=0, msn=0, va=0, rkey=0, dma_length=pmtu, tx_ticks=0
+        )
+
+    return _per_call(emit, [b""] * SCAPY_FRAMES, clock)
+
+
+def scapy_cost(frames: Sequence[bytes], clock: Clock) -> float:
+    """CPU seconds that scapy needs to dissect a frame and to build it again."""
+    from scapy.compat import raw
+    from scapy.layers.l2 import Ether
+
+    import hosts.scapy_mrc  # noqa: F401 - binds MRC's headers
+
+    def both(frame: bytes) -> bytes:
+        packet = Ether(frame)
+        packet.clear_cache()
+        return raw(packet)
+
+    assert both(frames[0]) == frames[0], "scapy builds something else"
+    return _per_call(both, frames[: SCAPY_FRAMES // 2], clock)
