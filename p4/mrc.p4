@@ -27,9 +27,14 @@ control MrcIngress(inout headers_t hdr,
     Faults() faults;
     Admission() admission;
 
+    // By ingress port: what came off the wire. What left is `sent`; what is neither sent nor in
+    // `drops` waits in a queue, or the traffic manager had no room for it.
+    counter<PortId_t>(PORTS, CounterType.packets) received;
     counter<bit<8>>(DROP_REASONS, CounterType.packets_and_bytes) drops;
 
     apply {
+        received.count(standard_metadata.ingress_port);
+
         if (standard_metadata.parser_error != error.NoError) {
             meta.drop = drop_t.MALFORMED;
         } else if (!hdr.ipv6.isValid()) {
@@ -57,9 +62,12 @@ control MrcEgress(inout headers_t hdr,
     Departure() departure;
     Marking() marking;
 
+    counter<PortId_t>(PORTS, CounterType.packets) sent;
+
     apply {
         departure.apply(meta, standard_metadata);
         marking.apply(hdr, meta, standard_metadata);
+        sent.count(standard_metadata.egress_port);
     }
 }
 

@@ -38,6 +38,8 @@ UPLINK = "MrcIngress.routing.uplink"
 FAULT = "MrcIngress.faults.fault"
 PORT = "MrcIngress.admission.port"
 
+RECEIVED_COUNTER = "MrcIngress.received"
+SENT_COUNTER = "MrcEgress.sent"
 DROPS_COUNTER = "MrcIngress.drops"
 TRIM_COUNTER = "MrcIngress.admission.trim"
 TRIM_SENT_COUNTER = "MrcEgress.departure.trim_sent"

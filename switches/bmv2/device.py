@@ -101,7 +101,12 @@ class Bmv2Switch:
         _refuse("BMv2 cannot pause a queue")
 
     def port_stats(self) -> list[PortStats]:
-        """Frames by interface; of the queues only the trims and the depth of data are known."""
+        """What the program counted beside what the kernel did; the difference was lost in between.
+
+        Of the queues only the trims and the depth of data are known.
+        """
+        received = self.read_counter(rows.RECEIVED_COUNTER)
+        sent = self.read_counter(rows.SENT_COUNTER)
         trim = self.read_counter(rows.TRIM_COUNTER)
         trim_sent = self.read_counter(rows.TRIM_SENT_COUNTER)
         depth = self.read_register(rows.DATA_DEPTH_REGISTER)
@@ -111,6 +116,8 @@ class Bmv2Switch:
             _port_stats(
                 port,
                 state,
+                received=received[port].packets,
+                sent=sent[port].packets,
                 data=_queue_stats(depth=depth[port]),
                 control=_queue_stats(trim=trim[port].packets, trim_sent=trim_sent[port].packets),
             )
@@ -145,18 +152,26 @@ def _queue_stats(*, trim: int = 0, trim_sent: int = 0, depth: int = 0) -> QueueS
 
 
 def _port_stats(
-    port: int, state: InterfaceState, *, data: QueueStats, control: QueueStats
+    port: int,
+    state: InterfaceState,
+    *,
+    received: int,
+    sent: int,
+    data: QueueStats,
+    control: QueueStats,
 ) -> PortStats:
+    """A frame that the interface took and then dropped (its peer is down) is the wire's loss."""
     counted = state.counters
+    taken = counted.tx_packets + counted.tx_dropped
     return PortStats(
         port=port,
         up=state.up,
-        rx_packets=counted.rx_packets,
+        rx_packets=received,
         rx_bytes=counted.rx_bytes,
-        tx_packets=counted.tx_packets,
+        tx_packets=taken,
         tx_bytes=counted.tx_bytes,
-        link_down=counted.tx_dropped,
-        ring_drops=counted.rx_dropped,
+        link_down=max(sent - taken, 0),
+        ring_drops=max(counted.rx_packets - received, 0),
         queues=(data, control),
     )
 

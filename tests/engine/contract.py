@@ -91,6 +91,11 @@ def drops(rig: Rig) -> dict[str, int]:
     return {name: cell.packets for name, cell in named if cell.packets}
 
 
+def counted(rig: Rig, name: str) -> list[int]:
+    """Packets by port."""
+    return [cell.packets for cell in rig.switch.read_counter(name)[:PORT_COUNT]]
+
+
 def through(rig: Rig, frame: Frame, port: int = HOST_PORT) -> list[Sent]:
     rig.send(port, frame.emit())
     return rig.collect()
@@ -208,6 +213,17 @@ class SwitchContract:
         for port in (HOST_PORT, OTHER_HOST_PORT):
             frame = plain(addressing.gid(FABRIC.hosts[3]), addressing.gid(FABRIC.hosts[port]))
             assert through(rig, frame, UPLINK_PORT) == [(port, forwarded(frame, port).emit())]
+
+    def test_frames_are_counted_where_they_come_and_where_they_go(self, rig: Rig) -> None:
+        program(rig)
+        for _ in range(3):
+            rig.send(HOST_PORT, encapsulated(up_list()).emit())
+        rig.send(UPLINK_PORT, encapsulated(down_list()).emit())
+        rig.send(UPLINK_PORT, encapsulated(addressing.usid_address([OWN])).emit())
+        assert len(rig.collect()) == 4
+        assert counted(rig, rows.RECEIVED_COUNTER) == [3, 0, 2, 0]
+        assert counted(rig, rows.SENT_COUNTER) == [1, 0, 3, 0]
+        assert drops(rig) == {"argument_zero": 1}
 
     # --- trimming
 

@@ -101,6 +101,8 @@ def test_counters_and_registers_are_in_the_program() -> None:
     program = load(compile_p4.JSON)
     names = {c["name"] for c in program["counter_arrays"] if not c["is_direct"]}
     assert names == {
+        entries.RECEIVED_COUNTER,
+        entries.SENT_COUNTER,
         entries.DROPS_COUNTER,
         entries.TRIM_COUNTER,
         entries.TRIM_SENT_COUNTER,
