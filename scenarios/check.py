@@ -1,6 +1,7 @@
 """Whether a well-formed scenario makes sense in its fabric: names exist, links are there."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from scenarios import derive, faults, flows, schema
 from topologies import units
@@ -39,8 +40,19 @@ def _workload(workload: schema.Workload, fabric: Fabric) -> Iterator[Finding]:
             yield ("workload", "bytes"), f"{message}, got {workload.bytes}"
 
 
+PMTUS = (256, 512, 1024, 2048, 4096, 8192)
+"""Path MTUs of InfiniBand, and 8192."""
+
+
 def _transport(transport: schema.Transport, fabric: Fabric) -> Iterator[Finding]:
+    if fabric.spec.pmtu not in PMTUS:
+        sizes = ", ".join(map(str, PMTUS))
+        yield ("topology", "pmtu"), f"expected one of {sizes}, got {fabric.spec.pmtu}"
     needed = derive.rto_needed_ns(fabric.spec)
+    wanted = max(needed, Fraction(transport.rto or 0))
+    if derive.rto_exponent(wanted) > derive.RTO_EXPONENT_MAX:
+        longest = units.show_duration(derive.rto_ns(derive.RTO_EXPONENT_MAX))
+        yield ("topology",), f"the RTO would exceed {longest}: raise rate, or lower delay"
     if transport.rto is not None and transport.rto < needed:
         shown = units.show_duration(float(needed))
         yield ("transport", "rto"), f"expected at least {shown}, a round trip behind full queues"

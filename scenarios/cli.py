@@ -26,6 +26,7 @@ from scenarios import (
     schema_json,
     worlds_choice,
 )
+from scenarios import reference as reference_tables
 from scenarios.runner import Hook
 from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Verdict
 from topologies import addressing
@@ -198,6 +199,16 @@ def clean() -> None:
 def schema_command() -> None:
     """The JSON schema of scenario files, for editors."""
     typer.echo(json.dumps(schema_json.document(), indent=2))
+
+
+@app.command(hidden=True)
+def reference() -> None:
+    """Write the tables of docs/scenarios.md anew."""
+    page = run_folder.CHECKOUT / "docs" / "scenarios.md"
+    prose = page.read_text(encoding="utf-8").partition(reference_tables.BEGIN)[0]
+    text = f"{prose}{reference_tables.BEGIN}\n\n{reference_tables.markdown()}"
+    page.write_text(text, encoding="utf-8")
+    typer.echo(str(page))
 
 
 @app.command(hidden=True)

@@ -16,7 +16,9 @@ from topologies.thresholds import base_rtt_ns, bdp_packets, data_frame_bytes, th
 RTO_UNIT_NS = 1024
 """The local ACK timeout is 1.024 us * 2^t (facts 3.4)."""
 
-RTO_EXPONENT_MAX = 31
+RTO_EXPONENT_MAX = 24
+"""17 s; as hosts.mrc.units has it."""
+
 RTO_MARGIN = Fraction(5, 4)
 WINDOW_BDP = Fraction(3, 2)
 """Bytes in flight, in bandwidth-delay products: NSCC's MaxWnd (facts/nscc.md 2)."""

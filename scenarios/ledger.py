@@ -225,4 +225,8 @@ def total(
             )
         case "dropped":
             return sum(count for _, _, count in drops_by_place(switch_stats))
-    return _sum(counts, what)
+        case "ecn_marked":
+            return _sum(counts, "rx_data_marked")
+        case "skips":
+            return _sum(counts, "ev_marks") + _sum(counts, "ev_trims")
+    raise LookupError(what)

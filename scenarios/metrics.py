@@ -56,13 +56,13 @@ METRICS = (
     Metric("ev.retired", Kind.SET, "EVs that entered ASSUMED_BAD at any time"),
     Metric("ev.affected", Kind.SET, "EVs that the faults of the timeline must retire"),
     Metric("ev.all_good", Kind.FLAG, "no EV is ASSUMED_BAD at the end"),
-    Metric("ev.skips", Kind.NUMBER, "times an EV was passed over for a mark or a trim"),
+    Metric("ev.skips", Kind.NUMBER, "marks and trims for which senders passed an EV over"),
     Metric("ledger.unexplained", Kind.NUMBER, "frames sent that nothing accounts for"),
     Metric("ledger.sent", Kind.NUMBER, "data frames sent, retransmissions included"),
     Metric("ledger.retransmitted", Kind.NUMBER, "data frames sent again"),
     Metric("ledger.trimmed", Kind.NUMBER, "data frames cut by switches"),
     Metric("ledger.dropped", Kind.NUMBER, "data frames lost, for whatever reason"),
-    Metric("ledger.ecn_marked", Kind.NUMBER, "frames marked by switches"),
+    Metric("ledger.ecn_marked", Kind.NUMBER, "data frames that arrived marked"),
 )
 
 

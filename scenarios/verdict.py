@@ -236,10 +236,7 @@ class Measure:
                     for ev in qp["evs"]
                 ]
                 return "assumed_bad" not in states
-        return sum(
-            event.kind == "ev_state" and str(event.fields.get("to")).lower() == "skip"
-            for event in self._seen.events
-        )
+        return ledger.total(what, self._seen.stopped, self._seen.switch_stats)
 
     def _ledger(self, what: str) -> Value:
         if what == "unexplained":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import cli
+from scenarios import cli, load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,7 +108,7 @@ def test_an_unexpected_defect_is_exit_4(
     def broken(name: str, overrides: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(cli.load, "load", broken)
+    monkeypatch.setattr(load, "load", broken)
     code, _, err = called(capsys, monkeypatch, "plan", "p2p")
     assert code == 4
     assert "internal error: ZeroDivisionError: oops" in err

@@ -116,7 +116,7 @@ def test_every_verb_has_a_model_a_window_and_hits() -> None:
     keys: dict[str, Any] = {"switch": "p0t0n0", "links": ["h0"], "down": "1s", "host": "h0"}
     keys |= {"plane": 0, "ev": 0xC000, "probability": 0.5}
     for verb in verbs:
-        model = next(m for m in schema.AnyFault.__args__ if _verb(m) == verb)  # type: ignore[attr-defined]
+        model = next(m for m in schema.AnyFault.__args__ if _verb(m) == verb)
         needed = {k: v for k, v in keys.items() if k in model.model_fields}
         made = fault(verb, **needed)
         assert faults.window(LAB, made)[0] == 10**9
