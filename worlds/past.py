@@ -22,10 +22,13 @@ class Past:
         self._ports: list[PortStats] = []
         self._counters: dict[str, list[CounterValue]] = {}
 
-    def bury(self, node: HasDevice) -> None:
-        """Take over the counts of a switch that is about to end."""
+    def bury(self, node: HasDevice, held: int | None = None) -> None:
+        """Take over the counts of a switch that is about to end, with `held` frames inside.
+
+        None: all its buffers in use, which is right where it shares them with no other switch.
+        """
         device = node.device
-        self.frames += device.switch_stats().buffers
+        self.frames += device.switch_stats().buffers if held is None else held
         ports = [_emptied(port) for port in device.port_stats()]
         self._ports = self.with_ports(ports)
         for name in device.program.counter_by_name:

@@ -94,6 +94,11 @@ class EngineSwitch:
         self._now_ns = 0
         self.device = Device(self)
 
+    @property
+    def held(self) -> int:
+        """Frames inside."""
+        return self.device.switch_stats().buffers
+
     def receive_frame(self, port: int, frame: bytes, now_ns: int) -> None:
         self._now_ns = now_ns
         self._receive(self._engine, port, frame, len(frame), now_ns)

@@ -63,6 +63,7 @@ class Run:
         seed: int = 1,
         before: Callable[[VirtualWorld], None] | None = None,
         settings: dict[str, Any] | None = None,
+        compiled: bool = True,
     ) -> None:
         self.loaded: Loaded = load_text(text, "test")
         self.world = VirtualWorld(
@@ -74,6 +75,7 @@ class Run:
                 switch=derive.switch_settings(self.loaded.scenario),
                 **(settings or {}),
             ),
+            compiled=compiled,
         )
         runner = Runner(self.loaded, self.world, seed, lambda _: None)
         if before is not None:
@@ -89,7 +91,8 @@ class Run:
     @property
     def books(self) -> tuple[ledger.Book, ...]:
         o = self.observed
-        return ledger.balance(o.stopped, o.switch_stats, o.losses, o.rebooted)
+        cut = {place.partition(":")[2] for place in o.losses if place.startswith("power_cut:")}
+        return ledger.balance(o.stopped, o.switch_stats, o.losses, o.rebooted | cut)
 
     def counts(self, name: str) -> int:
         return sum(stop["ledger"][name] for stop in self.observed.stopped.values())

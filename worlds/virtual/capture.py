@@ -35,7 +35,11 @@ class Capture:
         if settings.run_dir is not None:
             self._file = (settings.run_dir / FILE_NAME).open("wb")
         self._writer = PcapngWriter(self._file, settings.pcap_ports)
-        loop.tap(self._see)
+        senders = {
+            *self._ports,
+            *((loop.links[p].dst, loop.links[p].dst_port) for p in self._ports),
+        }
+        loop.tap(self._see, senders)
 
     def close(self) -> None:
         if self._file is not self.memory:

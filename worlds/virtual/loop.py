@@ -7,13 +7,16 @@ frames due to it are delivered first, then its timeout, then it transmits.
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from worlds.node import Node
-from worlds.virtual.link import VirtualLink
+from worlds.virtual.link import Impairment, VirtualLink
 
 TIMER = 0
 FRAME = 1
+
+See = Callable[[int, int, int, bytes], None]
+"""(time in ns, node index, port, frame)."""
 
 MOMENT_EVENTS_MAX = 1_000_000
 """Events at one instant after which a loop without progress of time is called a defect."""
@@ -41,7 +44,8 @@ class VirtualLoop:
         self._sequence = 0
         self._timer_at: list[int | None] = []
         self._calls: list[tuple[int, int, Callable[[], None]]] = []
-        self._tap: Callable[[int, int, int, bytes], None] | None = None
+        self._tap: See | None = None
+        self._tap_ports: frozenset[tuple[int, int]] | None = None
 
     def add_node(self, name: str, node: Node) -> int:
         """Returns the node's index, which is also its rank among simultaneous events."""
@@ -60,9 +64,17 @@ class VirtualLoop:
             out.append(link)
         return out[0], out[1]
 
-    def tap(self, see: Callable[[int, int, int, bytes], None] | None) -> None:
-        """Call `see(time_ns, node index, port, frame)` for every frame a node puts on a wire."""
+    def tap(self, see: See | None, ports: Iterable[tuple[int, int]] | None = None) -> None:
+        """Call `see(time_ns, node index, port, frame)` for every frame a node puts on a wire.
+
+        `ports`: only for frames sent from these (node index, port).
+        """
         self._tap = see
+        self._tap_ports = None if ports is None else frozenset(ports)
+
+    def impair(self, node: int, port: int, how: Impairment) -> None:
+        """Let frames that node sends from that port suffer so."""
+        self.links[node, port].impairment = how
 
     def set_link(self, node: int, port: int, up: bool) -> None:
         """Take both directions of the wire at that port down or up and tell both ends."""
@@ -77,6 +89,9 @@ class VirtualLoop:
 
     def call_at(self, t_ns: int, what: Callable[[], None]) -> None:
         heapq.heappush(self._calls, (t_ns, self._next_sequence(), what))
+
+    def close(self) -> None:
+        """Frees what is not Python's to free; nothing may be called after."""
 
     def wake(self, index: int) -> None:
         """Let a node transmit and state its next timeout now (after the harness touched it)."""
@@ -94,11 +109,14 @@ class VirtualLoop:
             moment = self.now_ns = at
             if count > MOMENT_EVENTS_MAX:
                 raise StuckError(f"time stands still at {at} ns")
-            if self._calls and self._calls[0][0] <= at:
-                heapq.heappop(self._calls)[2]()
-                continue
-            self._run_node_of_this_moment()
+            if not self._call_due(at):
+                self._run_node_of_this_moment()
         self.now_ns = t_ns
+
+    @property
+    def event_count(self) -> int:
+        """Frames and timers handled so far."""
+        return self.events
 
     def run_while(self, condition: Callable[[], bool], t_max_ns: int) -> bool:
         """Run event by event while the condition holds; False if t_max_ns came first."""
@@ -114,6 +132,13 @@ class VirtualLoop:
         if self._calls and (at is None or self._calls[0][0] < at):
             at = self._calls[0][0]
         return None if at is None else max(at, self.now_ns)
+
+    def _call_due(self, at: int) -> bool:
+        """Run one function of the harness, if one is due."""
+        if not self._calls or self._calls[0][0] > at:
+            return False
+        heapq.heappop(self._calls)[2]()
+        return True
 
     def _run_node_of_this_moment(self) -> None:
         heap, now = self._heap, self.now_ns
@@ -134,16 +159,26 @@ class VirtualLoop:
     def _drain(self, index: int) -> None:
         node, now = self.nodes[index], self.now_ns
         while (sent := node.poll_transmit(now)) is not None:
-            port, frame = sent
-            if self._tap is not None:
-                self._tap(now, index, port, frame)
-            link = self.links.get((index, port))
-            if link is None:
-                continue
-            for at, arrived in link.carry(frame, now):
-                event = (at, link.dst, self._next_sequence(), FRAME, link.dst_port, arrived)
-                heapq.heappush(self._heap, event)
+            self._carry(index, *sent)
         self._arm(index)
+
+    def _carry(self, index: int, port: int, frame: bytes) -> None:
+        now = self.now_ns
+        if self._tap is not None and self._is_tapped(index, port):
+            self._tap(now, index, port, frame)
+        link = self.links.get((index, port))
+        if link is not None:
+            for at, arrived in link.carry(frame, now):
+                self._push_frame(at, link, arrived)
+
+    def _is_tapped(self, index: int, port: int) -> bool:
+        if self._tap is None:
+            return False
+        return self._tap_ports is None or (index, port) in self._tap_ports
+
+    def _push_frame(self, at: int, link: VirtualLink, frame: bytes) -> None:
+        event = (at, link.dst, self._next_sequence(), FRAME, link.dst_port, frame)
+        heapq.heappush(self._heap, event)
 
     def _arm(self, index: int) -> None:
         """At most one timer event a node matters: the earliest; later ones find nothing due."""

@@ -5,12 +5,14 @@ Satisfies worlds.api.World.  Same fabric, settings and messages: the same events
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hosts.errors import UsageError
 from hosts.host import Host
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType, write_all
 from switches.engine.build import build
+from switches.engine.fabric import FabricSwitch
 from switches.engine.library import EngineSwitch
 from switches.entries import entries, port_configs
 from topologies import addressing
@@ -20,7 +22,8 @@ from worlds.api import WorldError, WorldSettings
 from worlds.past import Past
 from worlds.switch_settings import switch_settings
 from worlds.virtual.capture import Capture
-from worlds.virtual.link import Impairment, VirtualLink
+from worlds.virtual.fabric_loop import FabricLoop
+from worlds.virtual.link import PERFECT, Impairment
 from worlds.virtual.loop import VirtualLoop
 
 
@@ -44,19 +47,24 @@ class Silent:
     def port_changed(self, port: int, up: bool, now_ns: int) -> None: ...
 
 
+AnySwitch = EngineSwitch | FabricSwitch
+
+
 class VirtualWorld:
     """Node order, which decides among simultaneous events: hosts, then switches."""
 
     name = "virtual"
 
-    def __init__(self, fabric: Fabric, settings: WorldSettings) -> None:
+    def __init__(self, fabric: Fabric, settings: WorldSettings, *, compiled: bool = True) -> None:
+        """compiled: run switches on the compiled event loop; else every event in Python."""
         self.fabric = fabric
         self.settings = settings
         self._switch_settings = switch_settings(settings.switch)
-        self._loop = VirtualLoop(lambda name: rng.stream(settings.seed, name))
+        self._compiled = compiled
+        self._loop: VirtualLoop
         self._index: dict[str, int] = {}
         self._hosts: dict[str, Host] = {}
-        self._switches: dict[str, EngineSwitch] = {}
+        self._switches: dict[str, AnySwitch] = {}
         self._incarnation: dict[str, int] = {}
         self._past: dict[str, Past] = {}
         self._admin_down: set[PortRef] = set()
@@ -66,6 +74,11 @@ class VirtualWorld:
 
     def start(self) -> None:
         self._library = build(self.settings.program_json).library
+        streams = partial(rng.stream, self.settings.seed)
+        if self._compiled:
+            self._loop = FabricLoop(streams, self._library, len(self.fabric.switches))
+        else:
+            self._loop = VirtualLoop(streams)
         for host in self.fabric.hosts:
             self._index[host.name] = self._loop.add_node(host.name, Silent())
         for switch in self.fabric.switches:
@@ -108,6 +121,7 @@ class VirtualWorld:
 
     def write_switch(self, switch: str, kind: UpdateType, entries: Iterable[TableEntry]) -> None:
         write_all(self._live(switch).device, kind, entries)
+        self._loop.wake(self._index[switch])
 
     def read_counter(self, switch: str, name: str) -> list[CounterValue]:
         """Since the start of the world: what ended incarnations of the switch counted is in it."""
@@ -125,7 +139,7 @@ class VirtualWorld:
         """What it held is lost, and `interface_losses` says how many frames that was."""
         node = self._live(switch)
         past = self._past.setdefault(switch, Past())
-        past.bury(node)
+        past.bury(node, node.held)
         del self._switches[switch]
         self._loop.nodes[self._index[switch]] = Silent()
         for end in self._ends(switch):
@@ -171,13 +185,15 @@ class VirtualWorld:
         for node in self._switches.values():
             node.close()
         self._switches.clear()
+        if hasattr(self, "_loop"):
+            self._loop.close()
 
     # -- what this world can do besides --------------------------------------------------------
 
     def set_corruption(self, end: PortRef, probability: float) -> None:
         """Flip one bit in that share of the frames sent from that end."""
-        link = self._link(end)
-        link.impairment = replace(link.impairment, corrupt=probability)
+        now = self._loop.links[self._index[end.node], end.port].impairment
+        self.impair(end, replace(now, corrupt=probability) if probability else PERFECT)
 
     def set_denied(self, host: str, ev: int, denied: bool) -> None:
         """The controller's word on an EV, in all QPs of that host that have it."""
@@ -188,7 +204,7 @@ class VirtualWorld:
     @property
     def events(self) -> int:
         """Events handled since the start: frames and timers."""
-        return self._loop.events
+        return self._loop.event_count
 
     @property
     def loop(self) -> VirtualLoop:
@@ -199,12 +215,9 @@ class VirtualWorld:
 
     def impair(self, end: PortRef, how: Impairment) -> None:
         """Let frames sent from that end of a link suffer so."""
-        self._link(end).impairment = how
+        self._loop.impair(self._index[end.node], end.port, how)
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _link(self, end: PortRef) -> VirtualLink:
-        return self._loop.links[self._index[end.node], end.port]
 
     def _host_index(self, name: str) -> int:
         if name not in self._index or not self.fabric.is_host(name):
@@ -226,11 +239,17 @@ class VirtualWorld:
         gid = addressing.gid(self.fabric.host(name)).hex()
         return {"host": name, "ports": self.fabric.spec.planes, "gid": gid}
 
-    def _new_switch(self, switch: Switch) -> EngineSwitch:
+    def _new_switch(self, switch: Switch) -> AnySwitch:
         name = switch.name
         turn = self._incarnation[name] = self._incarnation.get(name, -1) + 1
         seed = rng.stream_seed(self.settings.seed, f"switch/{name}/{turn}")
-        node = EngineSwitch(self._library, name, self.fabric.port_count(switch), seed)
+        ports = self.fabric.port_count(switch)
+        node: AnySwitch
+        if isinstance(self._loop, FabricLoop):
+            place = self.fabric.switches.index(switch)
+            node = FabricSwitch(self._loop.fabric, place, name, ports, seed)
+        else:
+            node = EngineSwitch(self._library, name, ports, seed)
         for port, config in port_configs(self.fabric, switch, self._switch_settings).items():
             node.device.configure_port(port, config)
         write_all(
@@ -242,7 +261,7 @@ class VirtualWorld:
     def _alive(self, switch: str) -> bool:
         return switch in self._switches
 
-    def _live(self, switch: str) -> EngineSwitch:
+    def _live(self, switch: str) -> AnySwitch:
         if switch not in self._switches:
             raise WorldError(f"{switch} is not running")
         return self._switches[switch]
