@@ -83,7 +83,7 @@ class Nic:
         self.host = Host(message["config"], rng.stream(message["seed"], f"host/{self.name}"))
         self.loop.tell_carriers(self.host)
         self.loop.node = self.host
-        self.loop.forget()
+        self.loop.measure_anew([port["rate_bps"] for port in message["config"]["ports"]])
         gc.collect()
         gc.freeze()
         return {}
@@ -95,6 +95,8 @@ class Nic:
             "timer_p999_ns": timers.quantile(999),
             "sends": sends.count,
             "send_p999_ns": sends.quantile(999),
+            "busy_ns": self.loop.busy_ns,
+            "lost_ns": self.loop.lost_ns,
             "ring_drops": sum(port.ring_drops() for port in self.ports),
             "sent_down": {port.interface: port.sent_down for port in self.ports},
             "sent_refused": sum(port.sent_refused for port in self.ports),

@@ -20,6 +20,9 @@ from worlds.node import Node
 RECEIVE_BATCH = 16
 """Frames of one port before the others have their turn and what they caused is sent."""
 
+LATE_FRAMES = 2
+"""A sender that is late by so many frame times catches up (design section 8); more is lost."""
+
 IDLE_NS = 5_000_000
 """With this long until the next deadline, there is time to collect garbage."""
 
@@ -32,6 +35,9 @@ clock = time.monotonic_ns
 
 class RealTime:
     """`ports`, by number, with the index of each interface.  `control`: answers the runner.
+
+    `lost_ns`: by how much sends that a deadline asked for were later than a port can catch up with;
+    a process that is late is late for all its ports, so this is time, not time by port.
 
     `node` may be replaced at any time (None: frames are read and forgotten); `epoch_ns` is the
     CLOCK_MONOTONIC reading at which the world's time is 0.
@@ -50,6 +56,9 @@ class RealTime:
         self.timers = Histogram()
         self.sends = Histogram()
         self.ports = ports
+        self.rates_bps = [0] * len(ports)
+        self.lost_ns = 0
+        self._busy_ns = [0] * len(ports)
         self.up = [True] * len(ports)
         self._port_of_index = {index: port for port, index in enumerate(indexes)}
         self._carrier = carrier
@@ -82,9 +91,17 @@ class RealTime:
         except ChannelClosed:
             return
 
-    def forget(self) -> None:
-        """Start the measurement of lateness anew."""
+    def measure_anew(self, rates_bps: Sequence[int]) -> None:
+        """Forget all lateness; frames count by the rates, in bits a second, from here on."""
         self.timers, self.sends = Histogram(), Histogram()
+        self.rates_bps = list(rates_bps)
+        self.lost_ns = 0
+        self._busy_ns = [0] * len(rates_bps)
+
+    @property
+    def busy_ns(self) -> int:
+        """How long the busiest port has been sending."""
+        return max(self._busy_ns, default=0)
 
     def tell_carriers(self, node: Node) -> None:
         """A new node takes its ports for up: say which are not."""
@@ -132,11 +149,19 @@ class RealTime:
         item = node.poll_transmit(now_ns)
         if item is None:
             return
-        ports = self.ports
+        ports, rates, busy_ns = self.ports, self.rates_bps, self._busy_ns
+        frame_ns = 0
         while item is not None:
-            ports[item[0]].send(item[1])
+            number, frame = item
+            ports[number].send(frame)
+            if rates[number]:
+                frame_ns = len(frame) * 8_000_000_000 // rates[number]
+                busy_ns[number] += frame_ns
             item = node.poll_transmit(now_ns)
-        self.sends.add(clock() - self.epoch_ns - since_ns)
+        late_ns = clock() - self.epoch_ns - since_ns
+        self.sends.add(late_ns)
+        if late_ns > LATE_FRAMES * frame_ns and since_ns < now_ns:
+            self.lost_ns += late_ns - LATE_FRAMES * frame_ns
 
     def _hear_carriers(self, now_ns: int) -> None:
         for index, up in self._carrier.read():

@@ -16,6 +16,7 @@ from typing import Any
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType
 from switches.engine.build import BuildError, build
 from switches.entries import SwitchSettings
+from topologies import addressing
 from topologies.model import Fabric, PortRef
 from worlds.api import NodeDied, WorldError, WorldSettings, WorldUnavailable
 from worlds.live import libc, private_namespace
@@ -43,6 +44,7 @@ class LiveWorld:
         self._switch_settings: SwitchSettings = switch_settings(settings.switch)
         self._epoch_ns = 0
         self._admin_down: set[PortRef] = set()
+        self._ever_down: set[str] = set()
         self._stuck: dict[str, int] = {}
         self._wiring: Wiring | None = None
         self._switches: Switchboard | None = None
@@ -115,6 +117,7 @@ class LiveWorld:
             self._admin_down.discard(end)
         else:
             self._admin_down.add(end)
+            self._ever_down.add(addressing.interface_name(end.node, end.port))
         if self.fabric.is_host(end.node) or self._board.is_running(end.node):
             self._wires.set_up(end.node, [end.port], up)
 
@@ -131,7 +134,9 @@ class LiveWorld:
         """Its ports go first, so that nothing comes or goes during the last count."""
         if not self._board.is_running(switch):
             raise WorldError(f"{switch} is not running")
-        self._wires.set_up(switch, list(self._wires.interfaces(switch)), up=False)
+        ends = self._wires.interfaces(switch)
+        self._ever_down |= {made.name for made in ends.values()}
+        self._wires.set_up(switch, list(ends), up=False)
         self._board.kill(switch)
         self._stuck[switch] = self._in_sockets(switch)
 
@@ -150,7 +155,8 @@ class LiveWorld:
         """`link_down:NAME`: sent into a dead wire; `power_cut:NAME`: inside a switch that died.
 
         `host_ring`: found a host's receive buffer full; `kernel`: refused or dropped for any other
-        reason.  The last two should be zero.
+        reason.  The last two should be zero.  A frame that is on its way up when its interface is
+        taken down is dropped by the kernel, and belongs to the dead wire too.
         """
         losses = {"host_ring": 0, "kernel": 0}
         for clock in self._host_clocks().values():
@@ -160,7 +166,8 @@ class LiveWorld:
                 _count(losses, f"link_down:{interface}", count)
         for node in self._wires.nodes:
             for state in self._wires.namespace(node).netlink.interfaces():
-                losses["kernel"] += state.stats["rx_dropped"]
+                place = f"link_down:{state.name}" if state.name in self._ever_down else "kernel"
+                _count(losses, place, state.stats["rx_dropped"])
                 _count(losses, f"link_down:{state.name}", state.stats["tx_dropped"])
         for switch in self.fabric.switches:
             lost = self._board.buried_frames(switch.name) + self._stuck.get(switch.name, 0)
@@ -175,14 +182,15 @@ class LiveWorld:
         sends = {name: clock["send_p999_ns"] for name, clock in hosts.items()}
         timers |= {name: late.timer_p999_ns for name, late in switches.items()}
         sends |= {name: late.send_p999_ns for name, late in switches.items()}
-        lines = [line for line in self._board.pacing() if line.busy_ns >= BUSY_NS_MIN]
-        lost = [line.lost_ns / (line.busy_ns + line.lost_ns) for line in lines]
+        lines = [(line.busy_ns, line.lost_ns) for line in self._board.pacing()]
+        lines += [(clock["busy_ns"], clock["lost_ns"]) for clock in hosts.values()]
+        shares = [lost / (busy + lost) for busy, lost in lines if busy >= BUSY_NS_MIN]
         return {
             "timer_p999_ns": quantile_of_all(list(timers.values())),
             "send_p999_ns": quantile_of_all(list(sends.values())),
             "timers": _sum(hosts, "timers") + sum(late.timers for late in switches.values()),
             "sends": _sum(hosts, "sends") + sum(late.sends for late in switches.values()),
-            "slots_lost": max(lost, default=0.0),
+            "slots_lost": max(shares, default=0.0),
             "worst_timer": max(timers, key=lambda name: timers[name], default=""),
             "worst_send": max(sends, key=lambda name: sends[name], default=""),
         }
