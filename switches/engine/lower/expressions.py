@@ -312,6 +312,8 @@ class Expressions:
         low, high = _shifted_right(a, by)
         if by.low == by.high:
             if by.low >= _TYPE_BITS[kind]:
+                if a.low >= 0:
+                    return constant(0)
                 by = constant(_TYPE_BITS[kind] - 1)
             a = cast(a, kind)
             return Int(f"{a.operand} >> {by.operand}", kind, low, high, atom=False)
@@ -356,7 +358,8 @@ class Expressions:
             code = f"({part.operand} > {above.operand} ? {above.operand} : {code})"
         if part.low < least:
             code = f"({part.operand} < {below.operand} ? {below.operand} : {code})"
-        return Int(code, kind, max(least, part.low), min(most, part.high))
+        low, high = (max(least, min(most, bound)) for bound in (part.low, part.high))
+        return Int(code, kind, low, high)
 
     def _exact_choice(self, operands: Sequence[Value], source: Source | None) -> Int:
         condition, left, right = operands
