@@ -207,7 +207,7 @@ class Primitives:
         count = self._stack_move(args[1], size, source)
         return [
             f"memmove({array} + {count}, {array}, {size - count} * sizeof {array}[0]);",
-            f"memset({array}, 0, {count} * sizeof {array}[0]);",
+            f"memset(&{array}[0], 0, {count} * sizeof {array}[0]);",
             f"{following} = {following} + {count} < {size} ? {following} + {count} : {size};",
         ]
 
@@ -216,7 +216,7 @@ class Primitives:
         count = self._stack_move(args[1], size, source)
         return [
             f"memmove({array}, {array} + {count}, {size - count} * sizeof {array}[0]);",
-            f"memset({array} + {size - count}, 0, {count} * sizeof {array}[0]);",
+            f"memset(&{array}[{size - count}], 0, {count} * sizeof {array}[0]);",
             f"{following} = {following} > {count} ? {following} - {count} : 0;",
         ]
 

@@ -5,9 +5,6 @@ from switches.engine.lower.bits import emit_lines
 from switches.engine.lower.layout import VALID, Layout, TypeLayout
 from switches.program import UnsupportedProgram
 
-FRAME_HEADROOM = 512
-"""As in runtime/pipeline.h: the most that headers may take."""
-
 _TAIL = """\
     const uint32_t length = headers + payload;
     if (length > FRAME_MAX) {                     /* no port takes it */
@@ -38,19 +35,11 @@ class DeparserLowering:
 
     def emit(self) -> list[str]:
         """The functions; the last is `deparse(sw, p)`, which calls update_checksums(p, h)."""
-        self._check_room()
         return [*self._emit_functions(), *self._length(), *self._frame_length(), *self._main()]
 
     def _types(self) -> list[TypeLayout]:
         found = {self._layout.type_of(n).struct: self._layout.type_of(n) for n in self._headers}
         return list(found.values())
-
-    def _check_room(self) -> None:
-        most = sum(self._layout.type_of(name).bytes_max for name in self._headers)
-        if most > FRAME_HEADROOM:
-            raise UnsupportedProgram(
-                f"deparser: headers of up to {most} bytes; {FRAME_HEADROOM} is the most"
-            )
 
     def _emit_functions(self) -> list[str]:
         lines: list[str] = []
