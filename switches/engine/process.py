@@ -22,12 +22,18 @@ REPLY_MAX = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchProcess:
-    """What to start.  `ports`: port number to interface name, in the namespace of the process."""
+    """What to start.
+
+    ports: port number to interface name, in the namespace of the process.  ring: receive through
+    mapped rings even where large socket buffers can be had; without privilege they cannot, and the
+    process uses rings of itself.
+    """
 
     executable: Path
     name: str
     seed: int
     ports: Mapping[int, str]
+    ring: bool = False
 
     def command(self, control_fd: int) -> list[str]:
         """The command line; `control_fd` is inherited, a connected SOCK_SEQPACKET socket."""
@@ -38,6 +44,7 @@ class SwitchProcess:
             *("--seed", str(self.seed & (1 << 64) - 1)),
             *("--control-fd", str(control_fd)),
             *(word for port in ports for word in ("--port", port)),
+            *(("--ring",) if self.ring else ()),
         ]
 
 

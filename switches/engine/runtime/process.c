@@ -3,7 +3,8 @@
  *     engine --name p0t0n0 --seed 7 --control-fd 5 --port 0=p0t0n0-eth0 --port 1=p0t0n0-eth1
  *
  * All sockets are open before the first control message is read: whoever has an answer to HELLO
- * may send frames.  End of file on the control socket is the end of the process, with status 0; what
+ * may send frames.  --ring receives through mapped rings even where large socket buffers can be
+ * had (without privilege they cannot).  End of file on the control socket is the end of the process, with status 0; what
  * cannot start says why on stderr and ends with status 2. */
 #define _GNU_SOURCE
 #include "process.h"
@@ -42,7 +43,7 @@ struct process {
     struct sw sw;
     struct lateness lateness;
     uint64_t now_ns;
-    bool no_pwait2;
+    bool no_pwait2, use_ring;
 };
 
 static uint64_t read_clock(void)
@@ -70,6 +71,7 @@ static bool parse_arguments(struct process *process, int argc, char **argv)
     static const struct option OPTIONS[] = {
         { "name", required_argument, NULL, 'n' }, { "seed", required_argument, NULL, 's' },
         { "control-fd", required_argument, NULL, 'c' }, { "port", required_argument, NULL, 'p' },
+        { "ring", no_argument, NULL, 'r' },
         { NULL, 0, NULL, 0 },
     };
     process->name = "engine";
@@ -79,6 +81,7 @@ static bool parse_arguments(struct process *process, int argc, char **argv)
         case 'n': process->name = optarg; break;
         case 's': process->seed = strtoull(optarg, NULL, 0); break;
         case 'c': process->control_fd = atoi(optarg); break;
+        case 'r': process->use_ring = true; break;
         case 'p':
             if (parse_port(process, optarg)) break;
             fprintf(stderr, "%s: --port %s: wanted NUMBER=INTERFACE, each number once\n", process->name, optarg);
@@ -116,6 +119,7 @@ static bool open_all(struct process *process)
         struct net_port *port = &process->ports[i];
         process->sw.ports[i].up = false;            /* until its carrier has been heard of */
         if (!port->interface) continue;
+        port->use_ring = process->use_ring;
         if (!net_port_open(port, process->name)) return false;
         if (!watch(process, port->fd, i, EPOLLIN, EPOLL_CTL_ADD)) return false;
     }

@@ -2,6 +2,7 @@
  *
  *     process.c           arguments, the loop, control messages
  *     process_port.c      AF_PACKET sockets: frames in and out in batches
+ *     process_ring.c      the mapped receive ring of a socket
  *     process_carrier.c   netlink: carrier comes and goes
  *     process_lateness.c  how late the loop served its deadlines
  */
@@ -12,6 +13,7 @@
 
 #define BATCH 64                        /* frames a system call */
 #define RECEIVE_BYTES_MIN (8 << 20)     /* of socket buffer; a default one holds 24 data frames */
+#define RING_FRAMES 512                 /* of a mapped ring, where no such buffer can be had */
 
 /* --- lateness */
 
@@ -26,17 +28,29 @@ struct lateness { struct histogram timers, sends; uint64_t loops, receive_calls,
 
 /* --- ports */
 
+/* Slots that the kernel fills in order and we give back in order. */
+struct ring { uint8_t *memory; size_t bytes; uint32_t slot_bytes, slots_per_block, slots, next; };
+
+/* Before bind.  Gives 0, or an errno. */
+int ring_open(struct ring *ring, int fd, const char *interface);
+/* The next filled slot or NULL, its frame in *frame, *length bytes long on the wire and *here in the
+ * slot; to be given back before the next is asked for. */
+void *ring_take(struct ring *ring, const uint8_t **frame, uint32_t *length, uint32_t *here);
+void ring_give(struct ring *ring, void *slot);
+
 struct net_port {
     const char *interface;              /* NULL: a port without a wire */
     int fd, index;
     bool blocked;                       /* the kernel takes no frame now; EPOLLOUT will tell */
+    bool use_ring;                      /* asked for, or because the kernel gives no large buffer */
+    struct ring ring;
     struct fifo waiting;                /* frames for the wire, not yet taken by the kernel */
 };
 
 /* Opens and binds.  On failure says why on stderr and gives false. */
 bool net_port_open(struct net_port *port, const char *switch_name);
-/* Up to BATCH frames go into the switch.  True: there may be more. */
-bool net_port_receive(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns);
+/* Up to BATCH frames go into the switch. */
+void net_port_receive(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns);
 /* As many of the waiting frames as the kernel takes. */
 void net_port_send(struct net_port *port, struct sw *sw, struct lateness *lateness, uint64_t now_ns);
 /* Frames the socket lost since the last call. */

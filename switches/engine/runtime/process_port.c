@@ -30,31 +30,25 @@ static int set_option(int fd, int level, int name, int value)
 }
 
 /* The kernel doubles the number for its own bookkeeping, and reports the double. */
-static bool give_receive_buffer(int fd, int *got)
+static bool give_receive_buffer(int fd)
 {
-    socklen_t size = sizeof *got;
+    int got = 0;
+    socklen_t size = sizeof got;
     if (set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BYTES_MIN) != 0)
         set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BYTES_MIN);
-    *got = 0;
-    return getsockopt(fd, SOL_SOCKET, SO_RCVBUF, got, &size) == 0 && *got / 2 >= RECEIVE_BYTES_MIN;
+    return getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &got, &size) == 0 && got / 2 >= RECEIVE_BYTES_MIN;
 }
 
 bool net_port_open(struct net_port *port, const char *switch_name)
 {
-    int got;
     /* Protocol 0 hears nothing: no frame comes in before the socket is ready for it. */
     port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (port->fd < 0) return refuse(port, switch_name, "no packet socket (CAP_NET_RAW)", errno);
     port->index = (int)if_nametoindex(port->interface);
     if (port->index == 0) return refuse(port, switch_name, "no such interface", errno);
-    if (!give_receive_buffer(port->fd, &got)) {
-        fprintf(stderr, "%s: %s: needs a receive buffer of %d bytes, the kernel gives %d; "
-                "run as root or raise net.core.rmem_max\n",
-                switch_name, port->interface, RECEIVE_BYTES_MIN, got / 2);
-        close(port->fd);
-        port->fd = -1;
-        return false;
-    }
+    if (!port->use_ring && !give_receive_buffer(port->fd)) port->use_ring = true;
+    int error = port->use_ring ? ring_open(&port->ring, port->fd, port->interface) : 0;
+    if (error) return refuse(port, switch_name, "neither a large receive buffer nor a ring", error);
     if (set_option(port->fd, SOL_SOCKET, SO_SNDBUFFORCE, SEND_BYTES) != 0)
         set_option(port->fd, SOL_SOCKET, SO_SNDBUF, SEND_BYTES);
     if (set_option(port->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) != 0)
@@ -83,24 +77,54 @@ static uint32_t fill_batch(struct sw *sw)
     return BATCH;
 }
 
-bool net_port_receive(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns)
+static void drop_long(struct sw *sw, uint32_t number, struct packet *packet, uint32_t length)
+{
+    sw->ports[number].rx_packets++;
+    sw->ports[number].rx_bytes += length;
+    sw_drop(sw, packet, DROP_TOO_LONG);
+}
+
+static void receive_by_call(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns)
 {
     uint32_t room = fill_batch(sw);
-    if (room == 0) return false;        /* the frames wait in the socket, which counts what it loses */
+    if (room == 0) return;              /* the frames wait in the socket, which counts what it loses */
+    /* Errors need no answer: ENETDOWN is said once when the interface goes down. */
     int count = recvmmsg(port->fd, in.messages, room, MSG_DONTWAIT, NULL);
     for (int i = 0; i < count; i++) {
         struct packet *packet = in.packets[i];
         in.packets[i] = NULL;
         packet->length = in.messages[i].msg_len;
-        if (in.messages[i].msg_hdr.msg_flags & MSG_TRUNC) {
-            sw->ports[number].rx_packets++;
-            sw->ports[number].rx_bytes += packet->length;
-            sw_drop(sw, packet, DROP_TOO_LONG);
+        if (in.messages[i].msg_hdr.msg_flags & MSG_TRUNC) drop_long(sw, number, packet, packet->length);
+        else sw_receive_packet(sw, number, packet, now_ns);
+    }
+}
+
+static void receive_from_ring(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns)
+{
+    int error;                          /* ENETDOWN, to be fetched, or epoll would tell of it for ever */
+    socklen_t size = sizeof error;
+    getsockopt(port->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    const uint8_t *frame;
+    uint32_t length, here;
+    void *slot;
+    for (int i = 0; i < BATCH && (slot = ring_take(&port->ring, &frame, &length, &here)); i++) {
+        struct packet *packet = pool_take(sw->pool);
+        if (!packet) return;
+        if (here < length || length > FRAME_MAX) {
+            drop_long(sw, number, packet, length);
         } else {
+            memcpy(packet->bytes + packet->offset, frame, length);
+            packet->length = length;
             sw_receive_packet(sw, number, packet, now_ns);
         }
+        ring_give(&port->ring, slot);
     }
-    return count == BATCH;              /* errors: ENETDOWN is said once when the interface goes down */
+}
+
+void net_port_receive(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns)
+{
+    if (port->use_ring) receive_from_ring(port, sw, number, now_ns);
+    else receive_by_call(port, sw, number, now_ns);
 }
 
 static struct { struct mmsghdr messages[BATCH]; struct iovec parts[BATCH]; } out;
