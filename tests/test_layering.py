@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scenarios": ("scenarios", "worlds.api", "worlds.rng", "hosts", "switches", "topologies"),
     "scenarios.schema": ("scenarios", "topologies"),
     "scenarios.worlds_choice": ("scenarios", "worlds", "hosts", "switches", "topologies"),
+    "scenarios.fuzz_check": ("scenarios", "worlds", "hosts", "switches", "topologies"),
     "scenarios.doctor": ("scenarios", "worlds", "hosts", "switches", "topologies"),
 }
 APART = (("worlds.virtual", "worlds.live"), ("hosts", "switches"))
