@@ -1,8 +1,8 @@
 """What a data packet costs in the endpoint, against scapy on the same bytes (design section 13).
 
-`endpoint_vs_scapy`: data packets per CPU-second, both ends counted (the SACKs that go with them too),
-over what scapy needs to build and to dissect each of the same frames once.  The clock is handed in, as
-everywhere below the worlds: `time.process_time`.
+`endpoint_vs_scapy`: data packets per CPU-second, both ends counted (the SACKs that go with them
+too), over what scapy needs to build and to dissect each of the same frames once.  The clock is
+handed in, as everywhere below the worlds: `time.process_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +29,7 @@ STEP_NS = 1_000
 
 ENDPOINT_PACKETS = 8_000
 SCAPY_FRAMES = 200
+MESSAGE_BYTES_MAX = 1 << 20
 PMTUS = (1024, 4096)
 """Frames of 1166 and 4238 bytes."""
 
@@ -51,7 +52,8 @@ class EndpointCost:
         machine = 1 - self.parse_share - self.emit_share
         return {
             "ratio": self.ratio, "endpoint_us": self.total_s * 1e6, "scapy_us": self.scapy_s * 1e6,
-            "share_parse": self.parse_share, "share_emit": self.emit_share, "share_machine": machine,
+            "share_parse": self.parse_share, "share_emit": self.emit_share,
+            "share_machine": machine,
         }  # fmt: skip
 
 
@@ -76,23 +78,24 @@ def _cost(pmtu: int, clock: Clock) -> EndpointCost:
 class Pump:
     """Two endpoints back to back, no loop and no wires: frames go straight over.
 
-    `qps` connections carry the same writes in turn; time moves on by a step when both ends have said all.
+    `qps` connections carry the same writes in turn; time moves on by a step when both ends have
+    said all.
     """
 
     def __init__(
         self, *, pmtu: int = 4096, qps: int = 1, evs_per_plane: int = EVS_PER_PLANE,
-        planes: int = PLANES, window_bytes: int = WINDOW_BYTES,
+        planes: int = PLANES, window_bytes: int = WINDOW_BYTES, packets_per_message: int = 128,
     ) -> None:  # fmt: skip
+        assert packets_per_message * pmtu <= MESSAGE_BYTES_MAX
+        self.packets_per_message = packets_per_message
         self.now_ns = 0
         self.pmtu = pmtu
-        self.a, self.b = (
-            _endpoint(index, pmtu, planes, window_bytes) for index in range(2)
-        )
+        self.a, self.b = (_endpoint(index, pmtu, planes, window_bytes) for index in range(2))
         evs = [EvSpec(i << 3 | p, p, bytes(16)) for i in range(evs_per_plane)
                for p in range(planes)]  # fmt: skip
         self.qpns = [self._connect(evs) for _ in range(qps)]
-        self._source = self.a.register_memory(1 << 20)
-        self._target = self.b.register_memory(1 << 20)
+        self._source = self.a.register_memory(MESSAGE_BYTES_MAX)
+        self._target = self.b.register_memory(MESSAGE_BYTES_MAX)
 
     def _connect(self, evs: Sequence[EvSpec]) -> int:
         ends = (self.a, self.b)
@@ -109,8 +112,8 @@ class Pump:
         return made[0].qpn
 
     def run(self, packets: int) -> None:
-        """Move so many data packets, spread over the QPs in messages of up to 1 MiB."""
-        per_message = max(1, min(packets // len(self.qpns), (1 << 20) // self.pmtu))
+        """Move so many data packets, in messages that go to the QPs in turn."""
+        per_message = self.packets_per_message
         messages = -(-packets // per_message)
         for i in range(messages):
             self.a.post_write(

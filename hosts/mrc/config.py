@@ -56,7 +56,7 @@ class EndpointConfig:
     ev_min_active: int = 0
     probe_interval_ns: Ns = 0
     probe_successes: int = 3
-    cc: str = "fixed"
+    cc: str = "nscc"
     window_bytes: int = 1 << 18
     sack_trigger_bytes: int = choices.SACK_TRIGGER_BYTES
     tick_ns: int = TICK_NS

@@ -112,7 +112,8 @@ def test_max_wimm_bounds_the_immediates_in_flight() -> None:
 
 
 def test_no_psn_is_sent_beyond_the_window() -> None:
-    pair = Pair(planes=2, mpr_units=1, window_bytes=1 << 30, delay_ns=30 * US, timeout=8)
+    pair = Pair(planes=2, mpr_units=1, cc="fixed", window_bytes=1 << 30, delay_ns=30 * US,
+                timeout=8)  # fmt: skip
     source, target = pair.write(2 << 20)
     cack = pair.qb.responder.window
 
