@@ -97,9 +97,15 @@ class Nic:
             "send_p999_ns": sends.quantile(999),
             "busy_ns": self.loop.busy_ns,
             "lost_ns": self.loop.lost_ns,
-            "ring_drops": sum(port.ring_drops() for port in self.ports),
-            "sent_down": {port.interface: port.sent_down for port in self.ports},
-            "sent_refused": sum(port.sent_refused for port in self.ports),
+            "ports": {
+                port.interface: {
+                    "taken": taken,
+                    "ring_drops": port.ring_drops(),
+                    "sent_down": port.sent_down,
+                    "sent_refused": port.sent_refused,
+                }
+                for port, taken in zip(self.ports, self.loop.taken, strict=True)
+            },
         }
 
 

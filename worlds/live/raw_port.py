@@ -22,7 +22,7 @@ _PACKET_IGNORE_OUTGOING = 23
 _TPACKET_STATS = struct.Struct("=II")
 
 _DOWN = frozenset((errno.ENETDOWN, errno.ENXIO, errno.ENODEV))
-_FULL = frozenset((errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM))
+_FULL = frozenset((errno.EAGAIN, errno.ENOMEM))
 
 
 class RawPort:
@@ -93,6 +93,8 @@ class RawPort:
                 number = error.errno
         if number in _DOWN:
             self.sent_down += 1
+        elif number == errno.ENOBUFS:
+            return  # it reached the interface, which lost it and has counted it (tx_dropped)
         elif number in _FULL:
             self.sent_refused += 1
         else:

@@ -37,7 +37,8 @@ class RealTime:
     """`ports`, by number, with the index of each interface.  `control`: answers the runner.
 
     `lost_ns`: by how much sends that a deadline asked for were later than a port can catch up with;
-    a process that is late is late for all its ports, so this is time, not time by port.
+    a process that is late is late for all its ports, so this is time, not time by port.  `taken`:
+    frames read, by port.
 
     `node` may be replaced at any time (None: frames are read and forgotten); `epoch_ns` is the
     CLOCK_MONOTONIC reading at which the world's time is 0.
@@ -58,6 +59,7 @@ class RealTime:
         self.ports = ports
         self.rates_bps = [0] * len(ports)
         self.lost_ns = 0
+        self.taken = [0] * len(ports)
         self._busy_ns = [0] * len(ports)
         self.up = [True] * len(ports)
         self._port_of_index = {index: port for port, index in enumerate(indexes)}
@@ -142,6 +144,7 @@ class RealTime:
             frame = port.receive()
             if frame is None:
                 return
+            self.taken[number] += 1
             if node is not None:
                 node.receive_frame(number, frame, now_ns)
 

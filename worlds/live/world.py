@@ -19,8 +19,9 @@ from switches.entries import SwitchSettings
 from topologies import addressing
 from topologies.model import Fabric, PortRef
 from worlds.api import NodeDied, WorldError, WorldSettings, WorldUnavailable
-from worlds.live import libc, private_namespace
+from worlds.live import libc, losses, private_namespace
 from worlds.live.lateness import quantile_of_all
+from worlds.live.losses import Counted, Wire
 from worlds.live.nics import Nics
 from worlds.live.switchboard import Switchboard
 from worlds.live.wiring import Wiring
@@ -28,6 +29,9 @@ from worlds.switch_settings import switch_settings
 
 LOOK_EVERY_NS = 500_000_000
 """A node that died is noticed at once; this bounds how late, whatever the kernel says."""
+
+SETTLE_TIMES = 5
+SETTLE_S = 0.02
 
 BUSY_NS_MIN = 100_000_000
 """A line in use for less than this says nothing about the slots it lost."""
@@ -44,7 +48,7 @@ class LiveWorld:
         self._switch_settings: SwitchSettings = switch_settings(settings.switch)
         self._epoch_ns = 0
         self._admin_down: set[PortRef] = set()
-        self._ever_down: set[str] = set()
+        self._ever_down: set[PortRef] = set()
         self._stuck: dict[str, int] = {}
         self._wiring: Wiring | None = None
         self._switches: Switchboard | None = None
@@ -117,7 +121,7 @@ class LiveWorld:
             self._admin_down.discard(end)
         else:
             self._admin_down.add(end)
-            self._ever_down.add(addressing.interface_name(end.node, end.port))
+            self._ever_down.add(end)
         if self.fabric.is_host(end.node) or self._board.is_running(end.node):
             self._wires.set_up(end.node, [end.port], up)
 
@@ -134,9 +138,9 @@ class LiveWorld:
         """Its ports go first, so that nothing comes or goes during the last count."""
         if not self._board.is_running(switch):
             raise WorldError(f"{switch} is not running")
-        ends = self._wires.interfaces(switch)
-        self._ever_down |= {made.name for made in ends.values()}
-        self._wires.set_up(switch, list(ends), up=False)
+        ports = list(self._wires.interfaces(switch))
+        self._ever_down |= {PortRef(switch, port) for port in ports}
+        self._wires.set_up(switch, ports, up=False)
         self._board.kill(switch)
         self._stuck[switch] = self._in_sockets(switch)
 
@@ -152,27 +156,25 @@ class LiveWorld:
         self._wires.set_up(switch, ports, up=True)
 
     def interface_losses(self) -> dict[str, int]:
-        """`link_down:NAME`: sent into a dead wire; `power_cut:NAME`: inside a switch that died.
+        """`link_down:NAME`: into or out of a dead wire; `power_cut:NAME`: in a switch that died.
 
-        `host_ring`: found a host's receive buffer full; `kernel`: refused or dropped for any other
-        reason.  The last two should be zero.  A frame that is on its way up when its interface is
-        taken down is dropped by the kernel, and belongs to the dead wire too.
+        `host_ring`: found a host's receive buffer full; `kernel`: lost for any other reason.  The
+        last two should be zero.
         """
-        losses = {"host_ring": 0, "kernel": 0}
-        for clock in self._host_clocks().values():
-            losses["host_ring"] += clock["ring_drops"]
-            losses["kernel"] += clock["sent_refused"]
-            for interface, count in clock["sent_down"].items():
-                _count(losses, f"link_down:{interface}", count)
-        for node in self._wires.nodes:
-            for state in self._wires.namespace(node).netlink.interfaces():
-                place = f"link_down:{state.name}" if state.name in self._ever_down else "kernel"
-                _count(losses, place, state.stats["rx_dropped"])
-                _count(losses, f"link_down:{state.name}", state.stats["tx_dropped"])
+        counted = self._count_frames()
+        for _ in range(SETTLE_TIMES):
+            if not any(count.vanished for count in counted.values()):
+                break
+            time.sleep(SETTLE_S)  # what was on its way is there by now
+            counted = self._count_frames()
+        out = losses.places(self._wire_ends(), counted)
+        hosts = (host.name for host in self.fabric.hosts)
+        ends = [end.name for host in hosts for end in self._wires.interfaces(host).values()]
+        out["host_ring"] = sum(counted[name].ring_drops for name in ends)
         for switch in self.fabric.switches:
             lost = self._board.buried_frames(switch.name) + self._stuck.get(switch.name, 0)
-            _count(losses, f"power_cut:{switch.name}", lost)
-        return losses
+            losses.add(out, f"power_cut:{switch.name}", lost)
+        return out
 
     def lateness(self) -> dict[str, Any]:
         """p99.9 of the worst node.  `slots_lost`: share of the worst line that was in use."""
@@ -241,6 +243,37 @@ class LiveWorld:
         ports = self._board.port_stats(switch)
         return taken - sum(port.rx_packets + port.ring_drops for port in ports)
 
+    def _count_frames(self) -> dict[str, Counted]:
+        """By interface.  The kernel first, so that what is read meanwhile is not missed."""
+        kernel = {
+            state.name: state.stats
+            for node in self._wires.nodes
+            for state in self._wires.namespace(node).netlink.interfaces()
+        }
+        out = {}
+        for clock in self._host_clocks().values():
+            for name, port in clock["ports"].items():
+                stats = kernel[name]
+                out[name] = Counted(stats["rx_packets"], stats["tx_dropped"], **port)
+        for switch in self.fabric.switches:
+            known = switch.name not in self._stuck  # what died says nothing of single ports
+            ends = self._wires.interfaces(switch.name)
+            for port_stats in self._board.port_stats(switch.name):
+                stats = kernel[ends[port_stats.port].name]
+                taken = port_stats.rx_packets if known else None
+                out[ends[port_stats.port].name] = Counted(
+                    stats["rx_packets"], stats["tx_dropped"], taken, port_stats.ring_drops
+                )
+        return out
+
+    def _wire_ends(self) -> list[Wire]:
+        out = []
+        for link in self.fabric.links:
+            dead = not self._ever_down.isdisjoint((link.lower, link.upper))
+            for end in (link.lower, link.upper):
+                out.append(Wire(addressing.interface_name(end.node, end.port), dead))
+        return out
+
 
 class _SocketFolder:
     """Where the P4Runtime socket lies: in memory that goes with the private mount namespace.
@@ -265,11 +298,6 @@ class _SocketFolder:
         self._folder.rmdir()
         if self._made is not None:
             shutil.rmtree(self._made)
-
-
-def _count(losses: dict[str, int], place: str, count: int) -> None:
-    if count:
-        losses[place] = losses.get(place, 0) + count
 
 
 def _sum(clocks: Mapping[str, Mapping[str, Any]], key: str) -> int:

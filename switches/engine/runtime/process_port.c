@@ -139,7 +139,7 @@ static uint32_t gather(const struct net_port *port)
     return count;
 }
 
-static bool is_full(int error) { return error == EAGAIN || error == ENOBUFS || error == ENOMEM; }
+static bool is_full(int error) { return error == EAGAIN || error == ENOMEM; }
 
 void net_port_send(struct net_port *port, struct sw *sw, struct lateness *lateness, uint64_t now_ns)
 {
@@ -152,6 +152,7 @@ void net_port_send(struct net_port *port, struct sw *sw, struct lateness *latene
             port->blocked = true;
             return;
         }
+        if (sent < 0 && errno == ENOBUFS) sent = 1;   /* the interface had it, lost it and counted it */
         for (int i = 0; i < sent; i++) {
             struct packet *packet = fifo_pop(&port->waiting);
             histogram_add(&lateness->sends, now_ns > packet->ready_ns ? now_ns - packet->ready_ns : 0);
