@@ -37,23 +37,6 @@ CORE_ERRORS = (
 )
 _ADVANCE_BITS_MAX = 1 << 32
 
-_PRELUDE = """\
-/* Where the parser is: the bytes ahead of it, and the error that ended it. */
-struct cursor { const uint8_t *at; uint32_t left, error; };
-
-static inline unsigned parse_error(struct cursor *c, uint32_t error)
-{
-    c->error = error;
-    return STATE_END;
-}
-
-static inline void parse_advance(struct cursor *c, uint32_t bytes)
-{
-    c->at += bytes;
-    c->left -= bytes;
-}
-"""
-
 
 class ParserLowering:
     """Lowers the parser of a program."""
@@ -63,7 +46,7 @@ class ParserLowering:
         self._externs = externs
         self._program = layout.program
         self._parser = layout.program.parser
-        scope = Scope(("END",))
+        scope = Scope()
         self._names = {s.name: scope.take(s.name) for s in self._parser.states}
         self._extracted: dict[str, TypeLayout] = {}
 
@@ -75,8 +58,6 @@ class ParserLowering:
             states += self._state(state)
         return [
             *self._constants(),
-            *_PRELUDE.splitlines(),
-            "",
             *self._extract_functions(),
             *states,
             *self._main(),
@@ -90,7 +71,7 @@ class ParserLowering:
             errors.setdefault(name, number)
         listed = ", ".join(f"ERROR_{_error_name(n)} = {v}" for n, v in errors.items())
         states = ", ".join(f"STATE_{self._names[s.name]}" for s in self._parser.states)
-        return [f"enum {{ {listed} }};", f"enum {{ {states}, STATE_END }};", ""]
+        return [f"enum {{ {listed} }};", f"enum {{ {states} }};", ""]
 
     def _extract_functions(self) -> list[str]:
         lines: list[str] = []
@@ -115,11 +96,11 @@ class ParserLowering:
             "static void parse(struct sw *sw, struct packet *p, struct phv *h)",
             "{",
             "    struct cursor c = {p->bytes + p->offset, p->length, ERROR_NoError};",
-            f"    unsigned state = STATE_{self._names[self._parser.start]};",
-            "    while (state != STATE_END)",
+            f"    uint32_t state = STATE_{self._names[self._parser.start]};",
+            "    while (state != PARSER_END)",
             "        switch (state) {",
             *cases,
-            "        default: state = STATE_END; break;",
+            "        default: state = PARSER_END; break;",
             "        }",
             "    p->parsed = p->length - c.left;",
             "    p->parser_error = c.error;",
@@ -140,7 +121,7 @@ class ParserLowering:
         name = self._names[state.name]
         return [
             f"/* state {comment(state.name)}{where} */",
-            f"static unsigned parse_{name}(struct sw *sw, struct packet *p, struct phv *h, "
+            f"static uint32_t parse_{name}(struct sw *sw, struct packet *p, struct phv *h, "
             "struct cursor *c)",
             "{",
             *[f"    {line}" for line in body],
@@ -253,7 +234,7 @@ class ParserLowering:
     # --- transitions
 
     def _next(self, name: str | None) -> str:
-        return f"return STATE_{self._names[name]};" if name else "return STATE_END;"
+        return f"return STATE_{self._names[name]};" if name else "return PARSER_END;"
 
     def _transitions(self, state: ParserState, expressions: Expressions) -> list[str]:
         default = next((t.next for t in state.transitions if t.kind == "default"), None)

@@ -19,21 +19,6 @@ from switches.program import (
     refuse,
 )
 
-_HELPERS = """\
-static inline uint32_t truncated_length(const struct packet *p, uint32_t length)
-{
-    if (p->truncate_to == 0 || p->truncate_to >= length) return length;
-    return p->truncate_to;
-}
-
-/* Of several cuts the shortest counts.  A cut to nothing leaves a frame that no port can send. */
-static inline void truncate_packet(struct packet *p, uint32_t length)
-{
-    if (length == 0) p->dropped = true;
-    else if (p->truncate_to == 0 || length < p->truncate_to) p->truncate_to = length;
-}
-"""
-
 _BEGIN = """\
 static void begin(struct packet *p)
 {
@@ -127,12 +112,11 @@ class _Pipeline:
         return [
             f"/* {comment(program.name)}, lowered to C.  Do not edit: change the P4. */",
             '#include "bytes.h"',
+            '#include "frame.h"',
             '#include "state.h"',
             "",
             *self._layout.emit(),
             *self._tables.constants(),
-            *_HELPERS.splitlines(),
-            "",
             *self._externs.emit(self._tables.numbers()),
             *ParserLowering(self._layout, self._externs.names).emit(),
             *self._used_actions("\n".join(applied)),
