@@ -11,6 +11,7 @@ from typing import Any
 from scenarios import flows, schema
 from topologies import addressing
 from topologies.model import Fabric, FabricSpec, Host, Tier
+from topologies.routing import Routing
 from topologies.thresholds import base_rtt_ns, bdp_packets, data_frame_bytes, thresholds
 
 RTO_UNIT_NS = 1024
@@ -95,7 +96,8 @@ def numbers(fabric: Fabric, scenario: schema.Scenario) -> Numbers:
     spec = fabric.spec
     exponent = rto_exponent(max(rto_needed_ns(spec), Fraction(scenario.transport.rto or 0)))
     window = scenario.transport.window or window_bytes(spec)
-    ceiling = Fraction(spec.planes * spec.rate_bps * spec.pmtu, data_frame_bytes(spec))
+    frame = data_frame_bytes(spec, Routing(scenario.transport.routing))
+    ceiling = Fraction(spec.planes * spec.rate_bps * spec.pmtu, frame)
     duration = Fraction(8 * 10**9 * busiest_host_bytes(scenario.workload)) / ceiling
     total = Fraction(flows.payload_bytes(scenario.workload), spec.pmtu)
     return Numbers(
@@ -207,7 +209,9 @@ def cost(fabric: Fabric, scenario: schema.Scenario, ceiling_pps: float) -> Cost:
     pps = float(derived.packets_per_second)
     hops = pps * derived.duration_ns / 1e9 * 4 * 1.5
     qps = len({frozenset(pair) for pair in pairs})
-    per_plane = min(scenario.transport.evs_per_plane, fabric.spec.t1)
+    per_plane = scenario.transport.evs_per_plane
+    if scenario.transport.routing != "ecmp":
+        per_plane = min(per_plane, fabric.spec.t1)
     return Cost(
         nodes=len(fabric.switches) + len(fabric.hosts),
         links=len(fabric.links),

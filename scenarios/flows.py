@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from scenarios import schema
 from scenarios.faults import Hit
-from topologies import routing
+from topologies import addressing, routing
 from topologies.model import Fabric, Host
 from topologies.routing import Path
 
@@ -79,7 +79,8 @@ def qp_ends(fabric: Fabric, scenario: schema.Scenario, stream: Stream) -> list[Q
     ends = []
     for pair in pairs:
         for host, peer in (pair, pair[::-1]):
-            active, backup = ev_set(
+            made = ecmp_ev_set if scenario.transport.routing == "ecmp" else ev_set
+            active, backup = made(
                 fabric,
                 fabric.host(host),
                 fabric.host(peer),
@@ -103,6 +104,27 @@ def ev_set(
     ]
     cut = min(per_plane, uplinks) * fabric.spec.planes
     return tuple(ways[:cut]), tuple(ways[cut:])
+
+
+def ecmp_ev_set(
+    fabric: Fabric, src: Host, dst: Host, per_plane: int, rng: random.Random
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """So many random EVs in each plane, and none in reserve: where switches hash, nobody knows
+    which path a backup EV would take, and it may well be the one that has just failed."""
+    planes = fabric.spec.planes
+    values: dict[int, None] = {}
+    while len(values) < per_plane * planes:
+        values[_random_ev(rng)] = None
+    ways = (
+        routing.ecmp_path(fabric, src, dst, index % planes, value)
+        for index, value in enumerate(values)
+    )
+    return tuple(ways), ()
+
+
+def _random_ev(rng: random.Random) -> int:
+    """30 random bits; the UDP source port stays in the dynamic range, as with all EVs."""
+    return rng.getrandbits(16) << 16 | addressing.DYNAMIC_PORT_MIN | rng.getrandbits(14)
 
 
 def ev_name(host: str, peer: str, ev: int) -> str:

@@ -6,8 +6,6 @@ unchanged, after a reboot.  Only this module knows the names of p4/mrc.p4 and wh
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from zlib import crc32
 
 from switches.api import (
     ActionCall,
@@ -22,6 +20,8 @@ from switches.api import (
 )
 from topologies import addressing
 from topologies.model import Fabric, PortRef, Switch, Tier
+from topologies.routing import Routing as Routing
+from topologies.routing import ecmp_salt
 from topologies.thresholds import (
     CONTROL_FRAME_BYTES_MIN,
     CONTROL_TO_DATA_BYTES,
@@ -68,14 +68,6 @@ _SID_BITS = 48
 _RACK_BITS = 48
 _GID_PREFIX_BITS = 32
 _EV_UPLINK_SHIFT = 3
-
-
-class Routing(StrEnum):
-    """Who picks the path, and from what (the EV formats of facts 2.2)."""
-
-    SRV6 = "srv6"
-    STRUCTURED = "structured"
-    ECMP = "ecmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +183,7 @@ def _spread(fabric: Fabric, switch: Switch, settings: SwitchSettings) -> ActionC
     if settings.routing is Routing.STRUCTURED:
         bits = {"shift": _EV_UPLINK_SHIFT, "mask": addressing.INDEX_MAX}
         return ActionCall("MrcIngress.routing.spread_by_ev", bits)
-    salt = crc32(f"{settings.ecmp_seed} {switch.name}".encode())
+    salt = ecmp_salt(switch.name, settings.ecmp_seed)
     params = {"salt": salt, "uplink_count": fabric.spec.t1}
     return ActionCall("MrcIngress.routing.spread_by_hash", params)
 

@@ -26,6 +26,10 @@ GID_PREFIX = 0xFD6D_7263
 """First 32 bits of every NIC's own address: a unique local prefix (RFC 4193), 'mrc' in ASCII."""
 
 
+DYNAMIC_PORT_MIN = 0xC000
+"""First of the UDP ports that nobody owns (RFC 6335): every EV's low half is one of them."""
+
+
 class UsidRole(IntEnum):
     T0 = 1
     T1 = 2
@@ -74,7 +78,7 @@ def gid(host: Host) -> bytes:
 
 def ev(plane: int, uplink: int) -> int:
     """The 32-bit entropy value of that path."""
-    return 0xC000 | uplink << 3 | plane
+    return DYNAMIC_PORT_MIN | uplink << 3 | plane
 
 
 def ev_plane(value: int) -> int:

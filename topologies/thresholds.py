@@ -10,9 +10,13 @@ from fractions import Fraction
 from math import ceil
 
 from topologies.model import FabricSpec
+from topologies.routing import Routing
 
 DATA_HEADER_BYTES = 142
 """Ethernet to iCRC around the payload of a write with TSETH, IPv6 in IPv6 (facts 2.9)."""
+
+OUTER_HEADER_BYTES = 40
+"""The IPv6 header that carries the uSID list; structured EVs and ECMP do without."""
 
 SACK_FRAME_BYTES = 154
 """Frame of a SACK, IPv6 in IPv6 (facts 2.9)."""
@@ -44,9 +48,13 @@ class Thresholds:
     trim_last_hop: int
 
 
-def data_frame_bytes(spec: FabricSpec) -> int:
-    """Bytes of a full data frame as tcpdump shows it (no FCS)."""
-    return spec.pmtu + DATA_HEADER_BYTES
+def data_frame_bytes(spec: FabricSpec, routing: Routing = Routing.SRV6) -> int:
+    """Bytes of a full data frame as tcpdump shows it (no FCS).
+
+    What is derived here is derived from the longest frame, that of SRv6, in every routing mode.
+    """
+    outer = OUTER_HEADER_BYTES if routing is Routing.SRV6 else 0
+    return spec.pmtu + DATA_HEADER_BYTES - OUTER_HEADER_BYTES + outer
 
 
 def base_rtt_ns(spec: FabricSpec) -> int:
