@@ -64,7 +64,37 @@ class SetDenied:
     denied: bool
 
 
-Primitive = SetLink | AddLoss | RemoveLoss | KillSwitch | RestartSwitch | SetCorruption | SetDenied
+@dataclass(frozen=True, slots=True)
+class Impair:
+    """What frames on the way out of `end` suffer; for the fuzzer, which has no verb for it."""
+
+    end: PortRef
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    reorder_delay_ns: int = 0
+    corrupt: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PauseQueue:
+    """Hold the data queue of a switch port: a receiver that does not keep up.  For the fuzzer."""
+
+    end: PortRef
+    paused: bool
+
+
+Primitive = (
+    SetLink
+    | AddLoss
+    | RemoveLoss
+    | KillSwitch
+    | RestartSwitch
+    | SetCorruption
+    | SetDenied
+    | Impair
+    | PauseQueue
+)
 
 WORLD_METHOD: dict[type[Primitive], str] = {
     SetLink: "set_link",
@@ -74,6 +104,8 @@ WORLD_METHOD: dict[type[Primitive], str] = {
     RestartSwitch: "restart_switch",
     SetCorruption: "set_corruption",
     SetDenied: "set_denied",
+    Impair: "set_impairment",
+    PauseQueue: "pause_queue",
 }
 """The method of a world that carries the primitive out; a world without it refuses the verb."""
 

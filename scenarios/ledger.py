@@ -5,7 +5,7 @@ Books, each closed for the whole fabric at the end of every run:
 *frames*      every frame a host put on a wire = taken off a wire by a host + dropped, by reason and
               place + still in a queue;
 *data*        every payload packet sent, retransmissions included = delivered + duplicate + trimmed
-              + refused + lost on the way, where no more can be lost than was dropped;
+              + refused + lost or garbled, where no more can be lost than was dropped;
 *sent*, *received*  frames counted at the hosts' ports = the endpoints' own counts by kind;
 *a switch's*  frames taken off its wires = put on its wires + dropped + still in a queue.
 
@@ -164,10 +164,10 @@ def _frames(
 def _data(counts: Mapping[str, Mapping[str, int]], dropped: int) -> Book:
     names = ("delivered", "duplicate", "trimmed", "rejected")
     explained = {name: _sum(counts, f"data_{name}") for name in names}
-    explained["failed iCRC"] = _sum(counts, "rx_drop_icrc")
     sent = _sum(counts, "data_sent")
     missing = sent - sum(explained.values())
-    explained["lost on the way"] = min(max(missing, 0), dropped)
+    garbled = sum(_sum(counts, kind) for kind in _dropped_kinds(counts))
+    explained["lost or garbled on the way"] = min(max(missing, 0), dropped + garbled)
     return Book("data", sent, explained)
 
 
@@ -178,9 +178,13 @@ def _by_kind(
     if name == "sent":
         explained["control_dropped"] = -_sum(counts, "control_dropped")
     else:
-        drops = {key for count in counts.values() for key in count if key.startswith("rx_drop_")}
-        explained |= {key: _sum(counts, key) for key in sorted(drops)}
+        explained |= {key: _sum(counts, key) for key in _dropped_kinds(counts)}
     return Book(name, _sum(counts, ports), explained)
+
+
+def _dropped_kinds(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """`rx_drop_*`: what an endpoint refused, by reason."""
+    return sorted({key for count in counts.values() for key in count if "rx_drop_" in key})
 
 
 def _switch(name: str, stats: Mapping[str, Any], rebooted: set[str]) -> Book:

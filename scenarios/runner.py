@@ -5,15 +5,15 @@ Knows both worlds only as `worlds.api.World`.  The verdict is `scenarios.verdict
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 from scenarios import derive, faults, flows
+from scenarios.conditions import Conditions
 from scenarios.load import Loaded
 from scenarios.metrics import FaultWindow, Series
 from scenarios.observe import EV_STATES, Observed, Progress
 from scenarios.session import Session
 from switches import entries
-from switches.api import UpdateType
 from worlds import rng
 from worlds.api import Event, NodeDied, World
 
@@ -48,10 +48,13 @@ class Runner:
     seed: int
     report: Report
     hook: Hook = field(default_factory=Hook)
+    extra_steps: list[faults.Step] = field(default_factory=list)
+    """Primitives no verb asks for (the fuzzer's)."""
     derived: derive.Numbers = field(init=False)
     ends: list[flows.QpEnd] = field(init=False)
     observed: Observed = field(init=False)
     _session: Session = field(init=False)
+    _conditions: Conditions = field(init=False)
     _steps: list[faults.Step] = field(init=False)
     _t0_ns: int = field(init=False, default=0)
     _done_bytes: int = field(init=False, default=0)
@@ -60,9 +63,11 @@ class Runner:
         scenario, fabric = self.loaded.scenario, self.loaded.fabric
         self.derived = derive.numbers(fabric, scenario)
         self.ends = flows.qp_ends(fabric, scenario, lambda name: rng.stream(self.seed, name))
-        self._steps = faults.expand(fabric, scenario.timeline)
+        steps = [*faults.expand(fabric, scenario.timeline), *self.extra_steps]
+        self._steps = sorted(steps, key=lambda step: step.t_ns)
         total = flows.payload_bytes(scenario.workload)
         self.observed = Observed(Series(self.derived.bin_ns), total)
+        self._conditions = Conditions(self.world)
         self._session = Session(self.world, fabric, scenario, self.derived, self.ends)
 
     def run(self) -> Observed:
@@ -123,7 +128,8 @@ class Runner:
     def _finish_timeline(self, t_ns: int, pending: list[faults.Step]) -> None:
         """A fault that never happened proves nothing; one that is on is seen through."""
         begun = {step.fault for step in self._steps if step not in pending}
-        for name in dict.fromkeys(step.fault for step in pending if step.fault not in begun):
+        missed = [step.fault for step in pending if step.fault not in begun]
+        for name in dict.fromkeys(name for name in missed if name in self.observed.windows):
             start = self.observed.windows[name].start_ns
             text = f"the job ended at {t_ns / 1e9:.3g} s, before {name} at {start / 1e9:g} s"
             self._problem(t_ns, "fault_missed", text)
@@ -160,37 +166,14 @@ class Runner:
         return all(answer["done"] or answer["error"] for answer in answers.values())
 
     def _carry_out(self, step: faults.Step) -> None:
-        world: Any = self.world
-        fields: dict[str, Any] = {"fault": step.fault}
-        node, kind = "runner", ""
-        match step.what:
-            case faults.SetLink(end, up):
-                node, kind = end.node, "link_up" if up else "link_down"
-                fields |= {"port": end.port, "peer": self.loaded.fabric.peer(end).node}
-                world.set_link(end, up)
-            case faults.AddLoss(switch, row):
-                node, kind = switch, "loss_begins"
-                fields |= {"per_million": row.action.params["per_million"]}
-                world.write_switch(switch, UpdateType.INSERT, [row])
-            case faults.RemoveLoss(switch, row):
-                node, kind = switch, "loss_ends"
-                world.write_switch(switch, UpdateType.DELETE, [row])
-            case faults.KillSwitch(switch):
-                node, kind = switch, "switch_killed"
-                self.observed.rebooted.add(switch)
-                world.kill_switch(switch)
-            case faults.RestartSwitch(switch):
-                node, kind = switch, "switch_restarted"
-                world.restart_switch(switch)
-            case faults.SetCorruption(end, probability):
-                node, kind = end.node, "corruption"
-                fields |= {"port": end.port, "probability": probability}
-                world.set_corruption(end, probability)
-            case faults.SetDenied(host, ev, denied):
-                node, kind = host, "ev_denied" if denied else "ev_allowed"
-                fields |= {"ev": ev}
-                world.set_denied(host, ev, denied)
-        self.observed.add_event(Event(step.t_ns, node, kind, fields))
+        node, kind, fields = describe(step.what)
+        if isinstance(step.what, faults.SetLink):
+            fields["peer"] = self.loaded.fabric.peer(step.what.end).node
+        if isinstance(step.what, faults.KillSwitch):
+            self.observed.rebooted.add(node)
+        if not self._conditions.carry_out(step.what):
+            fields["no_change"] = True
+        self.observed.add_event(Event(step.t_ns, node, kind, {"fault": step.fault, **fields}))
 
     def _close_books(self) -> None:
         observed = self.observed
@@ -218,3 +201,27 @@ class Runner:
     def _problem(self, t_ns: int, kind: str, text: str, node: str = "runner") -> None:
         self.observed.problems.append(text)
         self.observed.add_event(Event(t_ns, node, kind, {"what": text}))
+
+
+def describe(what: faults.Primitive) -> tuple[str, str, dict[str, Any]]:
+    """Node, kind and fields of the event a primitive is."""
+    match what:
+        case faults.SetLink(end, up):
+            return end.node, "link_up" if up else "link_down", {"port": end.port}
+        case faults.AddLoss(switch, row):
+            return switch, "loss_begins", {"per_million": row.action.params["per_million"]}
+        case faults.RemoveLoss(switch, _):
+            return switch, "loss_ends", {}
+        case faults.KillSwitch(switch):
+            return switch, "switch_killed", {}
+        case faults.RestartSwitch(switch):
+            return switch, "switch_restarted", {}
+        case faults.SetCorruption(end, probability):
+            return end.node, "corruption", {"port": end.port, "probability": probability}
+        case faults.SetDenied(host, ev, denied):
+            return host, "ev_denied" if denied else "ev_allowed", {"ev": ev}
+        case faults.Impair(end):
+            return end.node, "impairment", {"port": end.port}
+        case faults.PauseQueue(end, paused):
+            return end.node, "queue_paused" if paused else "queue_resumed", {"port": end.port}
+    assert_never(what)

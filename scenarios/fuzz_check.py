@@ -1,0 +1,135 @@
+"""What must hold after any fuzz case, whatever was done to it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hosts.mrc.ev import TRANSITIONS
+from scenarios import flows, ledger
+from scenarios.faults import Impair, Step
+from scenarios.load import Loaded
+from scenarios.observe import Observed
+from scenarios.runner import Runner
+from topologies import addressing
+from topologies.model import PortRef
+from worlds.api import WorldSettings
+from worlds.virtual.link import Impairment
+from worlds.virtual.world import VirtualWorld
+
+LEGAL = {(before.value, after.value) for (before, _), after in TRANSITIONS.items()}
+STARVED_SHARE = 0.25
+"""A plane nothing was done to carries at least this share of the average plane's packets."""
+
+STARVED_PACKETS_MIN = 40
+"""Packets a plane below which chance decides."""
+
+
+class FuzzWorld(VirtualWorld):
+    """The virtual world with what only the fuzzer does to it, and its losses in the books."""
+
+    def set_impairment(self, step: Impair) -> None:
+        self.impair(
+            step.end,
+            Impairment(
+                loss=step.loss,
+                duplicate=step.duplicate,
+                reorder=step.reorder,
+                reorder_delay_ns=step.reorder_delay_ns,
+                corrupt=step.corrupt,
+            ),
+        )
+
+    def pause_queue(self, end: PortRef, paused: bool) -> None:
+        """Forgotten if the switch is away: its queue goes with it."""
+        if end.node in self._switches:
+            self._switches[end.node].device.pause_queue(end.port, 0, paused)
+            self._loop.wake(self._index[end.node])
+
+    def interface_losses(self) -> dict[str, int]:
+        losses = super().interface_losses()
+        for (index, port), link in self.loop.links.items():
+            name = addressing.interface_name(self.loop.names[index], port)
+            if link.lost:
+                losses[f"impaired:{name}"] = link.lost
+            if link.duplicated:
+                losses[f"duplicated:{name}"] = -link.duplicated
+        return losses
+
+
+def run(loaded: Loaded, extra: list[Step], settings: WorldSettings) -> list[str]:
+    """The broken invariants of one case; empty if all hold."""
+    world = FuzzWorld(loaded.fabric, settings)
+    runner = Runner(loaded, world, settings.seed, lambda progress: None, extra_steps=extra)
+    try:
+        observed = runner.run()
+        return list(_broken(loaded, runner, observed, extra))
+    finally:
+        world.close()
+
+
+def _broken(loaded: Loaded, runner: Runner, observed: Observed, extra: list[Step]) -> Iterator[str]:
+    yield from _outcome(loaded, observed)
+    yield from _transitions(observed)
+    yield from _books(observed, extra)
+    yield from _starvation(loaded, observed, extra)
+
+
+def _outcome(loaded: Loaded, observed: Observed) -> Iterator[str]:
+    """Every message once and byte-equal, or a QP in error for a stated reason; nothing stuck."""
+    hosts = flows.job_hosts(loaded.scenario.workload)
+    jobs = {host: observed.stopped[host]["job"] for host in hosts}
+    corrupt = sum(job["bytes_corrupt"] for job in jobs.values())
+    if corrupt:
+        yield f"{corrupt} bytes are not what was sent"
+    bad = [qp for stop in observed.stopped.values() for qp in stop["qps"] if _is_error(qp)]
+    for qp in bad:
+        if not qp["reason"]:
+            yield f"QP {qp['qpn']} to {qp['peer']} is in error without a reason"
+    for host, job in jobs.items():
+        if job["error"] and not bad:
+            yield f"{host}: {job['error']}"
+    if not bad and not all(job["completed"] for job in jobs.values()):
+        waiting = [host for host, job in jobs.items() if not job["completed"]]
+        yield f"stuck: {', '.join(waiting)} never finished although every fault has ended"
+    delivered = sum(job["bytes_delivered"] for job in jobs.values())
+    if not bad and delivered != observed.total_bytes and all(j["completed"] for j in jobs.values()):
+        yield f"{delivered} bytes placed, {observed.total_bytes} expected"
+
+
+def _is_error(qp: dict[str, Any]) -> bool:
+    return str(qp["state"]).lower() == "error"
+
+
+def _transitions(observed: Observed) -> Iterator[str]:
+    for event in observed.events:
+        if event.kind == "ev_state":
+            step = (str(event.fields["from"]).lower(), str(event.fields["to"]).lower())
+            if step not in LEGAL:
+                yield f"{event.node}: an EV went from {step[0]} to {step[1]}"
+
+
+def _books(observed: Observed, extra: list[Step]) -> Iterator[str]:
+    """What a wire duplicates is data or control, nobody knows: the book of data stays open."""
+    duplicated = any(isinstance(s.what, Impair) and s.what.duplicate for s in extra)
+    for book in ledger.balance(
+        observed.stopped, observed.switch_stats, observed.losses, observed.rebooted
+    ):
+        if book.unexplained and not (duplicated and book.name == "data"):
+            yield f"the ledger has {book.unexplained} unexplained {book.name}"
+
+
+def _starvation(loaded: Loaded, observed: Observed, extra: list[Step]) -> Iterator[str]:
+    """Only where nothing was done to anything: then every plane carries its share."""
+    if loaded.scenario.timeline or extra or loaded.fabric.spec.planes == 1:
+        return
+    spec = loaded.fabric.spec
+    carried = [0] * spec.planes
+    for switch in loaded.fabric.switches:
+        if switch.tier == 0:
+            ports = observed.switch_stats[switch.name]["ports"]
+            carried[switch.plane] += sum(
+                port.rx_packets for port in ports if port.port < spec.hosts_per_t0
+            )
+    mean = sum(carried) / spec.planes
+    for plane, count in enumerate(carried):
+        if mean >= STARVED_PACKETS_MIN and count < STARVED_SHARE * mean:
+            yield f"plane {plane} carried {count} packets, the average plane {mean:.0f}"
