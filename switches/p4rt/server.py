@@ -187,15 +187,17 @@ class P4RuntimeServer:
             self._streams[stream.session] = stream
 
     def _listen(self, stream: _Stream, requests: Iterable[Any]) -> None:
+        end: SwitchError | None = SwitchError(SwitchErrorCode.INTERNAL, "the server is at fault")
         try:
             for request in requests:
                 self._hear(stream, request)
+            end = None
         except SwitchError as error:
-            stream.end(error)
+            end = error
         except rpc.RpcError:  # the call is over
-            stream.end()
-        else:
-            stream.end()
+            end = None
+        finally:
+            stream.end(end)
 
     def _hear(self, stream: _Stream, request: Any) -> None:
         if isinstance(request, rpc.Unreadable):
