@@ -13,6 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("hosts", "switches", "topologies", "worlds", "scenarios")
 
+BELOW = ("scenarios", "worlds", "hosts", "switches", "topologies")
+KNOWS_ITS_WORLD = ("worlds_choice", "doctor", "bench", "fuzz_check")
+"""Of scenarios: who chooses a world, or is about one.  All others see `worlds.api` alone."""
+
 # Module: what of ours it may import.  The longest name that fits decides; parts have the rule of
 # the whole.  Scenario -> world -> switch and host -> topology; no arrow runs back.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -38,9 +42,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "worlds.live": ("worlds", "hosts", "switches", "topologies"),
     "scenarios": ("scenarios", "worlds.api", "worlds.rng", "hosts", "switches", "topologies"),
     "scenarios.schema": ("scenarios", "topologies"),
-    "scenarios.worlds_choice": ("scenarios", "worlds", "hosts", "switches", "topologies"),
-    "scenarios.fuzz_check": ("scenarios", "worlds", "hosts", "switches", "topologies"),
-    "scenarios.doctor": ("scenarios", "worlds", "hosts", "switches", "topologies"),
+    **{f"scenarios.{name}": BELOW for name in KNOWS_ITS_WORLD},
 }
 APART = (("worlds.virtual", "worlds.live"), ("hosts", "switches"))
 """Neither of the two knows the other, whatever the table above allows."""
