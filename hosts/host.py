@@ -36,6 +36,8 @@ class Host:
         self.done_ns: int | None = None
         self._started = False
         self._delivered = 0
+        self._job_due: int | None = None
+        """When the job wants to run: its start, or the past while it has work."""
         self.tx_frames = 0
         self.rx_frames = 0
 
@@ -52,19 +54,10 @@ class Host:
         self._complete(now_ns)
 
     def handle_timeout(self, now_ns: int) -> None:
-        due = self.endpoint.next_timeout()
-        if due is not None and due <= now_ns:
-            self.endpoint.handle_timeout(now_ns)
-            self._complete(now_ns)
-        job = self.job
-        if job is None or self.start_ns is None:
-            return
-        if not self._started and self.start_ns <= now_ns:
-            self._started = True
-            job.start(now_ns)
-        if job.has_work:
-            job.work(now_ns)
-        self._note_progress(job, now_ns)
+        self.endpoint.handle_timeout(now_ns)
+        self._complete(now_ns)
+        if self._job_due is not None and self._job_due <= now_ns:
+            self._run_job(now_ns)
 
     def poll_transmit(self, now_ns: int) -> tuple[int, bytes] | None:
         sent = self.endpoint.poll_transmit(now_ns)
@@ -73,14 +66,10 @@ class Host:
         return sent
 
     def next_timeout(self) -> int | None:
-        due = self.endpoint.next_timeout()
-        if self.job is None or self.start_ns is None:
+        due, job_due = self.endpoint.next_timeout(), self._job_due
+        if job_due is None or (due is not None and due < job_due):
             return due
-        if self.job.has_work:
-            return 0
-        if not self._started and (due is None or self.start_ns < due):
-            return self.start_ns
-        return due
+        return job_due
 
     def port_changed(self, port: int, up: bool, now_ns: int) -> None:
         self.endpoint.port_changed(port, up, now_ns)
@@ -124,6 +113,10 @@ class Host:
     def ledger(self) -> dict[str, int]:
         return ledger(self.endpoint.counters(), tx_frames=self.tx_frames, rx_frames=self.rx_frames)
 
+    def start_job(self, t0_ns: int) -> None:
+        self.start_ns = self._job_due = t0_ns
+        self.goodput.begin(t0_ns)
+
     # -- inside ------------------------------------------------------------------------------------
 
     def _complete(self, now_ns: int) -> None:
@@ -145,7 +138,19 @@ class Host:
                 job.received(peer, completion.imm, now_ns)
         self._note_progress(job, now_ns)
 
+    def _run_job(self, now_ns: int) -> None:
+        job = self.job
+        assert job is not None
+        if not self._started:
+            self._started = True
+            job.start(now_ns)
+        if job.has_work:
+            job.work(now_ns)
+        self._note_progress(job, now_ns)
+
     def _note_progress(self, job: Job, now_ns: int) -> None:
+        if self._started:
+            self._job_due = 0 if job.has_work else None
         if self.error is None and job.error is not None:
             self.error = job.error
         if self.done_ns is None and self._started and job.done:

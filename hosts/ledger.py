@@ -1,7 +1,7 @@
 """A host's half of the books: the endpoint's counters under the names of the ledger's table.
 
-`tx_frames` and `rx_frames` are counted at the host's ports, apart from the endpoint's own counts, so
-that each can be held against the other (scenarios/ledger.py).
+`tx_frames` and `rx_frames` are counted at the host's ports, apart from the endpoint's own counts,
+so that each can be held against the other (scenarios/ledger.py).
 """
 
 from collections.abc import Mapping

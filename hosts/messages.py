@@ -91,8 +91,7 @@ def _job_connect(host: "Host", message: Message, now_ns: int) -> Answer:
 
 def _start(host: "Host", message: Message, now_ns: int) -> Answer:
     _job(host)
-    host.start_ns = int(message["t0_ns"])
-    host.goodput.begin(host.start_ns)
+    host.start_job(int(message["t0_ns"]))
     return {}
 
 

@@ -151,6 +151,10 @@ class VirtualLoop:
                 node.receive_frame(port, frame, now)
             else:
                 self._timer_at[index] = None
+        self._finish_moment(index, node, now)
+
+    def _finish_moment(self, index: int, node: Node, now: int) -> None:
+        """After its frames: what is due, and what it wants to send."""
         due = node.next_timeout()
         if due is not None and due <= now:
             node.handle_timeout(now)

@@ -12,8 +12,8 @@ from hosts.errors import UsageError
 from hosts.host import Host
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType, write_all
 from switches.engine.build import build
-from switches.engine.fabric import FabricSwitch
 from switches.engine.library import EngineSwitch
+from switches.engine.network import NetworkSwitch
 from switches.entries import entries, port_configs
 from topologies import addressing
 from topologies.model import Fabric, PortRef, Switch
@@ -47,7 +47,7 @@ class Silent:
     def port_changed(self, port: int, up: bool, now_ns: int) -> None: ...
 
 
-AnySwitch = EngineSwitch | FabricSwitch
+AnySwitch = EngineSwitch | NetworkSwitch
 
 
 class VirtualWorld:
@@ -247,7 +247,7 @@ class VirtualWorld:
         node: AnySwitch
         if isinstance(self._loop, FabricLoop):
             place = self.fabric.switches.index(switch)
-            node = FabricSwitch(self._loop.fabric, place, name, ports, seed)
+            node = NetworkSwitch(self._loop.network, place, name, ports, seed)
         else:
             node = EngineSwitch(self._library, name, ports, seed)
         for port, config in port_configs(self.fabric, switch, self._switch_settings).items():
