@@ -17,7 +17,7 @@ from worlds.virtual.loop import MOMENT_EVENTS_MAX, See, StuckError, VirtualLoop
 
 
 class FabricLoop(VirtualLoop):
-    """Call order: add_node for all hosts, then for the switches of `network`, connect, run_until."""
+    """Call order: add_node for all hosts, then for all switches of `network`, connect, run."""
 
     def __init__(
         self, make_rng: Callable[[str], random.Random], library: Path, switch_count: int
