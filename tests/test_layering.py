@@ -104,7 +104,12 @@ HOMES: dict[str, tuple[str, ...]] = {
     "rich": ("scenarios",),
     "plotly": ("scenarios",),
     "scapy": ("hosts.scapy_mrc", "hosts.bench"),
-    "ctypes": ("switches.engine.library", "switches.engine.network", "worlds.live.libc"),
+    "ctypes": (
+        "switches.engine.library",
+        "switches.engine.network",
+        "switches.engine.fabric",
+        "worlds.live.libc",
+    ),
     "socket": ("switches.engine.process", "switches.bmv2", "worlds.live"),
     "select": ("switches.engine.process", "worlds.live"),
 }
