@@ -107,7 +107,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ctypes": (
         "switches.engine.library",
         "switches.engine.network",
-        "switches.engine.fabric",
         "worlds.live.libc",
     ),
     "socket": ("switches.engine.process", "switches.bmv2", "worlds.live"),
