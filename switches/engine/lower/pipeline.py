@@ -62,12 +62,11 @@ static void restart(struct packet *p, uint32_t fields)
 
 # (field of standard metadata, what it takes), when a packet comes in, after parsing, at egress.
 # Times are in microseconds, as BMv2 gives them.
-_AT_ARRIVAL = (
+_FROM_WIRE = (  # a packet that comes round again has neither, as in BMv2
     ("ingress_port", "p->ingress_port"),
-    ("packet_length", "p->packet_length"),
-    ("instance_type", "p->instance_type"),
     ("ingress_global_timestamp", "p->ingress_ns / 1000"),
 )
+_AT_ARRIVAL = (("packet_length", "p->packet_length"), ("instance_type", "p->instance_type"))
 _AFTER_PARSER = (("parser_error", "p->parser_error"), ("checksum_error", "p->checksum_error"))
 _AT_EGRESS = (
     ("egress_port", "p->egress_port"),
@@ -163,6 +162,10 @@ class _Pipeline:
         return [
             "static void parse_and_verify(struct sw *sw, struct packet *p, struct phv *h)",
             "{",
+            "    const uint32_t type = p->instance_type;",
+            "    if (type != INSTANCE_RESUBMIT && type != INSTANCE_RECIRC) {",
+            *[f"    {line}" for line in self._set(_FROM_WIRE)],
+            "    }",
             *self._set(_AT_ARRIVAL),
             "    p->checksum_error = 0;",
             "    parse(sw, p, h);",
