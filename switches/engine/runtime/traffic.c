@@ -234,6 +234,8 @@ void sw_forward(struct sw *sw, struct packet *packet)
     struct port *port = &sw->ports[packet->egress_port];
     port->tx_packets++;
     port->tx_bytes += packet->length;
+    slot_of(packet)->loops = 0;
+    slot_of(packet)->trimmed = false;
 }
 
 void sw_sent(struct sw *sw, struct packet *packet)
