@@ -24,8 +24,12 @@ from hosts.mrc.services import Services
 from hosts.mrc.timers import TimerKind
 from hosts.mrc.trace import TraceEvent
 from hosts.mrc.units import Ns
+from hosts.wire.bth import Bth
+from hosts.wire.ethernet import Ethernet
+from hosts.wire.ipv6 import NEXT_HEADER_IPV6, Ipv6
 from hosts.wire.opcode import ENDPOINT_QPN, WRITES, Opcode
 from hosts.wire.packet import Packet, parse_frame
+from hosts.wire.udp import Udp
 
 FIRST_QPN = 3
 """0 to 2 are reserved (facts 2.4)."""
@@ -152,6 +156,8 @@ class Endpoint:
             packet = parse_frame(frame)
         except WireError as error:
             counters.drop(error.reason)
+            if error.reason == "opcode":
+                self._invalid_opcode(frame, now_ns)
             return
         if packet.inner_dst != self.config.gid:
             counters.rx_misdelivered += 1
@@ -177,6 +183,23 @@ class Endpoint:
             reverse.inbound += 1
             if reverse.inbound >= _REVERSE_PROBE_PACKETS:
                 reverse.probe(now)
+
+    def _invalid_opcode(self, frame: bytes, now: Ns) -> None:
+        """Not one of the twelve opcodes, but intact (the iCRC is checked first): NAK, QP error."""
+        ip = Ipv6.parse(frame, Ethernet.LENGTH)
+        at = Ethernet.LENGTH + Ipv6.LENGTH
+        if ip.next_header == NEXT_HEADER_IPV6:
+            ip = Ipv6.parse(frame, at)
+            at += Ipv6.LENGTH
+        bth = Bth.parse(frame, at + Udp.LENGTH)
+        qp = self._qps.get(bth.dest_qpn)
+        if (
+            qp is not None
+            and qp.state is QpState.RTS
+            and qp.remote is not None
+            and (ip.src, ip.dst) == (qp.remote.gid, self.config.gid)
+        ):
+            qp.responder.invalid_opcode(bth.psn, now)
 
     def _receive_control(self, qp: QueuePair | None, packet: Packet, opcode: int, now: Ns) -> None:
         counters = self._counters

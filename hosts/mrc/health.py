@@ -159,6 +159,8 @@ class Health:
         if doubt is not None:
             if doubt.probes_left:
                 self._try(ev, now)
+            elif self._is_spared(ev, now):
+                self._clear(ev)  # trims of the last hop became known only after the loss
             else:
                 self.retire(ev, EvEvent.LOST, doubt.cause, now)
         elif ev.state is EvState.ASSUMED_BAD and self._requester.qp.live_mask >> ev.plane & 1:

@@ -84,7 +84,7 @@ class QueuePair:
             raise UsageError(f"QP {self.qpn} is {self.state.value}, not init")
         self.remote = remote
         self.remote_qpn = remote.qpn
-        self.responder.connect(remote.psn)
+        self.responder.connect(remote)
         self.requester.connect(remote)
         self._move(QpState.RTR, None, now)
         self._move(QpState.RTS, None, now)

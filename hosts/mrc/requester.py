@@ -61,12 +61,12 @@ class Requester:
     """Call order: post; while `ready()`, `transmit`; feed `receive_*` and `on_*_timer`."""
 
     __slots__ = (
-        "_budget", "_config", "_counters", "_fail", "_full_size", "_last_sent_ns", "_late",
-        "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted",
-        "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns", "_scan_seq",
-        "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns", "_timeline",
-        "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight", "_wimm_max", "cc",
-        "evs", "health", "outstanding", "qp", "stall_timer",
+        "_budget", "_config", "_counters", "_dynamic_mpr", "_fail", "_full_size", "_last_sent_ns",
+        "_late", "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu",
+        "_posted", "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns",
+        "_scan_seq", "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns",
+        "_timeline", "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight",
+        "_wimm_max", "cc", "evs", "health", "outstanding", "qp", "stall_timer",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +97,7 @@ class Requester:
         self._budget = config.retry_budget
         self._remote: RemoteQp | None = None
         self._mpr = self._mpr_limit = 0
+        self._dynamic_mpr = False
         self._wimm_max = 0
         self._wimm_in_flight = 0
         self._posted: deque[Message] = deque()
@@ -130,6 +131,7 @@ class Requester:
     def connect(self, remote: RemoteQp) -> None:
         self._remote = remote
         self._mpr = self._mpr_limit = remote.mpr_units * MPR_UNIT_PSNS
+        self._dynamic_mpr = self._config.dynamic_mpr and remote.dynamic_mpr
         self._wimm_max = remote.max_wimm
 
     def post(self, request: WriteRequest) -> None:
@@ -277,12 +279,12 @@ class Requester:
                 self._message = self._posted.popleft()
 
     def _next_lost(self) -> Sent | None:
-        """The lowest packet to be sent again."""
+        """The lowest packet to be sent again, if the window (Dynamic MPR) has room for it."""
         lost, by_seq = self._lost, self.outstanding.by_seq
         while lost:
             sent = by_seq.get(lost[0])
             if sent is not None and sent.state == SentState.LOST:
-                return sent
+                return sent if lost[0] - self.outstanding.cack <= self._mpr else None
             heapq.heappop(lost)
         return None
 
@@ -320,8 +322,8 @@ class Requester:
             self._scan(now)
             if asked_ns is not None and self._message is None:
                 self._ask_on(snapshot, asked_ns, now)
-        if self._config.dynamic_mpr and sack.mpr:
-            self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
+            if sack.mpr and self._dynamic_mpr:
+                self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
 
     def _rtt_sample(self, sack: Sack, cack: int, now: Ns) -> tuple[Ns | None, bool]:
         """(round trip of the packet that triggered this SACK, whether it was its only

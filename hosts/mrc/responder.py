@@ -10,7 +10,9 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hosts.errors import UsageError
 from hosts.mrc import choices
+from hosts.mrc.config import RemoteQp
 from hosts.mrc.message import Completion, CompletionKind, Status
 from hosts.mrc.psn import PSN_MASK, unwrap
 from hosts.mrc.reorder import ReorderWindow
@@ -34,9 +36,9 @@ _CREDIT_MIN = choices.SACK_CREDIT_MIN_BYTES
 
 class Responder:
     __slots__ = (
-        "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_ends", "_fail",
-        "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services", "_stashed_imms",
-        "_trigger", "completed_count", "payload_bytes", "window",
+        "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
+        "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
+        "_stashed_imms", "_trigger", "completed_count", "mpr_units", "payload_bytes", "window",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +52,8 @@ class Responder:
         self._memory = services.memory
         self._fail = fail
         self._mpr = config.mpr_psns
+        self._dynamic_mpr = False
+        self.mpr_units = config.mpr_units
         self._trigger = config.sack_trigger_bytes
         self.window = ReorderWindow(0)
         self._rcvd_bytes = 0
@@ -66,8 +70,19 @@ class Responder:
         self._nak: tuple[NakCode, int] | None = None
         self.payload_bytes = 0
 
-    def connect(self, first_psn: int) -> None:
-        self.window = ReorderWindow(first_psn)
+    def connect(self, remote: RemoteQp) -> None:
+        self.window = ReorderWindow(remote.psn)
+        self._dynamic_mpr = self._config.dynamic_mpr and remote.dynamic_mpr
+
+    def set_mpr(self, units: int) -> None:
+        """Announce a smaller (or again larger) window with the next SACK: Dynamic MPR.
+
+        What is under way may still fill the window of before, so that is what is accepted.  Raises
+        UsageError if the two ends did not agree on Dynamic MPR, or beyond the window at set-up.
+        """
+        if not self._dynamic_mpr or not 1 <= units <= self._config.mpr_units:
+            raise UsageError(f"MPR of {units} units cannot be announced")
+        self.mpr_units = units
 
     # -- data ------------------------------------------------------------------------------------
 
@@ -198,7 +213,7 @@ class Responder:
             m=EvHint.SKIP_ONCE if marked else EvHint.NONE,
             spdcid=self._qp.qpn & 0xFFFF,
             dpdcid=self._qp.remote_qpn & 0xFFFF,
-            mpr=self._config.mpr_units if self._config.dynamic_mpr else 0,
+            mpr=self.mpr_units if self._dynamic_mpr else 0,
             sack_offset=base - cack,
             bitmap=window.bitmap(base),
             tx_ticks=tx_ticks,
@@ -242,6 +257,10 @@ class Responder:
             self._send_ack()  # the one before may have been lost
 
     # -- refusal ---------------------------------------------------------------------------------
+
+    def invalid_opcode(self, psn: int, now: Ns) -> None:
+        """An intact packet of a kind that is none of MRC's (a READ, say)."""
+        self._refuse(NakCode.INVALID_REQUEST, psn, now)
 
     def _refuse(self, code: NakCode, seq: int, now: Ns) -> None:
         self._nak = code, seq & PSN_MASK

@@ -90,9 +90,11 @@ class Pair:
         delay_ns: int = DELAY_NS,
         qps: int = 1,
         record: bool = True,
+        pd: tuple[int, int] = (0, 0),
         **config: Any,
     ) -> None:
         self.planes = planes
+        self._pd = pd
         self.loop = VirtualLoop(lambda name: stream(seed, name))
         self.hosts: list[Host] = []
         self.seen: list[tuple[int, int, int, Packet]] = []
@@ -123,7 +125,10 @@ class Pair:
         self, per_plane: int, backup: int, psn: tuple[int, int] | None
     ) -> tuple[QueuePair, QueuePair]:
         evs, spare = make_evs(self.planes, per_plane), make_evs(self.planes, backup, per_plane)
-        made = [host.endpoint.create_qp(evs, spare) for host in self.hosts]
+        made = [
+            host.endpoint.create_qp(evs, spare, pd)
+            for host, pd in zip(self.hosts, self._pd, strict=True)
+        ]
         if psn is not None:
             for host, qp, first in zip(self.hosts, made, psn, strict=True):
                 _renumber(host.endpoint, qp, first)
