@@ -31,6 +31,7 @@ _BATCH = 16
 
 _RECEIVE_BYTES = 1 << 17
 _HEADER = struct.Struct("=IHHII")
+_IFINFO = struct.Struct("=BxHiII")
 _NLMSG_ERROR = 2
 _NLMSG_DONE = 3
 
@@ -72,8 +73,7 @@ class Netlink:
         self._send([_message(RTM_NEWLINK, flags, _pair(near, far, mtu)) for near, far in pairs])
 
     def set_up(self, indexes: Iterable[int], up: bool) -> None:
-        fields = {"flags": IFF_UP if up else 0, "change": IFF_UP}
-        self._send([_message(RTM_NEWLINK, NLM_F_ACK, {"index": i, **fields}) for i in indexes])
+        self._send([_set_up(index, up) for index in indexes])
 
     def delete(self, index: int) -> None:
         self._send([_message(RTM_DELLINK, NLM_F_ACK, {"index": index})])
@@ -81,7 +81,7 @@ class Netlink:
     def interfaces(self) -> list[InterfaceState]:
         """All interfaces of the namespace, loopback left out."""
         request = _message(RTM_GETLINK, NLM_F_DUMP, {})
-        self.socket.send(request.data)
+        self.socket.send(request)
         out: list[InterfaceState] = []
         while True:
             for kind, data in _split(self.socket.recv(_RECEIVE_BYTES)):
@@ -95,11 +95,11 @@ class Netlink:
     def close(self) -> None:
         self.socket.close()
 
-    def _send(self, messages: list[ifinfmsg]) -> None:
+    def _send(self, messages: list[bytearray]) -> None:
         for batch in _chunks(messages):
             for message in batch:
-                struct.pack_into("=I", message.data, 8, next(self._sequence))
-            self.socket.send(b"".join(bytes(message.data) for message in batch))
+                struct.pack_into("=I", message, 8, next(self._sequence))
+            self.socket.send(b"".join(batch))
             answers = 0
             refused: OSError | None = None
             while answers < len(batch):
@@ -113,7 +113,7 @@ class Netlink:
                 raise refused
 
 
-def _chunks(messages: list[ifinfmsg]) -> Iterator[list[ifinfmsg]]:
+def _chunks(messages: list[bytearray]) -> Iterator[list[bytearray]]:
     for start in range(0, len(messages), _BATCH):
         yield messages[start : start + _BATCH]
 
@@ -141,14 +141,21 @@ def _end(end: End, mtu: int) -> list[tuple[str, object]]:
     ]
 
 
-def _message(kind: int, flags: int, fields: dict[str, object]) -> ifinfmsg:
+def _set_up(index: int, up: bool) -> bytearray:
+    """Without attributes there is nothing to encode but two fixed structures."""
+    length = _HEADER.size + _IFINFO.size
+    header = _HEADER.pack(length, RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK, 0, 0)
+    return bytearray(header + _IFINFO.pack(0, 0, index, IFF_UP if up else 0, IFF_UP))
+
+
+def _message(kind: int, flags: int, fields: dict[str, object]) -> bytearray:
     message = ifinfmsg()
     for key, value in fields.items():
         message[key] = value
     message["header"]["type"] = kind
     message["header"]["flags"] = NLM_F_REQUEST | flags
     message.encode()
-    return message
+    return bytearray(message.data)
 
 
 def _split(data: bytes) -> Iterator[tuple[int, bytes]]:

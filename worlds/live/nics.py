@@ -36,6 +36,7 @@ class Nics:
     def __init__(self, logs: Path | None) -> None:
         self._logs = logs
         self._processes: dict[str, NicProcess] = {}
+        self._starting: dict[str, tuple[ControlChannel, Path | None]] = {}
         self._spawned: list[int] = []
         self._ended: dict[int, int] = {}
         parent, theirs = control.pair()
@@ -65,7 +66,6 @@ class Nics:
 
     def spawn(self, hosts: Iterable[tuple[str, Sequence[tuple[str, int]], int]]) -> None:
         """(name, (interface, index) by port, namespace descriptor) each; all side by side."""
-        logs: dict[str, tuple[ControlChannel, Path | None]] = {}
         for name, ports, namespace_fd in hosts:
             ours, theirs = control.pair()
             ours.socket.settimeout(ANSWER_WITHIN_S)
@@ -73,13 +73,18 @@ class Nics:
             message = {"host": name, "ports": ports, "log": None if log is None else str(log)}
             self._channel.send(message, [theirs.fileno(), namespace_fd])
             theirs.close()
-            logs[name] = ours, log
-        for name, (channel, log) in logs.items():
-            pid = self._next_pid()
-            self._processes[name] = NicProcess(pid, os.pidfd_open(pid), channel, log)
+            self._starting[name] = ours, log
 
     def wait_until_ready(self) -> None:
         """Until all have opened their ports.  Raises WorldError, NodeDied."""
+        for name, (channel, log) in self._starting.items():
+            pid = self._next_pid()
+            try:
+                pidfd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                raise NodeDied(name, _last_line(log) or "it ended as it started") from None
+            self._processes[name] = NicProcess(pid, pidfd, channel, log)
+        self._starting.clear()
         self.ask_all(self._processes, {"op": "ready"})
 
     def ask(self, host: str, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,6 +117,9 @@ class Nics:
 
     def close(self) -> None:
         """End of file is the end of each process; what does not hear it is killed.  Idempotent."""
+        for channel, _ in self._starting.values():
+            channel.close()
+        self._starting.clear()
         for process in self._processes.values():
             process.channel.close()
         for process in self._processes.values():

@@ -244,3 +244,26 @@ class Wiring:
         if self.fabric.is_host(end.node):
             return addressing.host_mac(self.fabric.host(end.node), end.port)
         return addressing.switch_mac(self.fabric.switch(end.node), end.port)
+
+
+class _BareSwitch(Node):  # type: ignore[misc]
+    """A namespace with a shell, as Mininet's own: what a switch process would run in."""
+
+    portBase = 0
+
+    def start(self, _controllers: Sequence[object] = ()) -> None: ...
+
+
+def stock_mininet(fabric: Fabric) -> Mininet:
+    """The same nodes and links by Mininet's own means, with nothing on them; for comparison."""
+    net = Mininet(topo=None, controller=None, build=False)
+    for host in fabric.hosts:
+        net.addHost(host.name, cls=Node)
+    for switch in fabric.switches:
+        net.addSwitch(switch.name, cls=_BareSwitch, inNamespace=True)
+    for link in fabric.links:
+        lower, upper = link.lower, link.upper
+        net.addLink(lower.node, upper.node, port1=lower.port, port2=upper.port)
+    net.build()
+    net.start()
+    return net

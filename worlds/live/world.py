@@ -61,13 +61,14 @@ class LiveWorld:
         except BuildError as error:
             raise WorldUnavailable(str(error)) from error
         self._nics = Nics(self._logs)
+        self._imported = False
 
     # -- worlds.api.World ----------------------------------------------------------------------
 
     def start(self) -> None:
         """Raises WorldUnavailable, WorldError, NodeDied; what was built is `close`'s to end."""
         fabric = self.fabric
-        self._nics.wait_for_imports()
+        self.wait_for_imports()
         self._wiring = wiring = Wiring(fabric)
         self._socket_folder = _SocketFolder(self.settings.run_dir)
         self._switches = Switchboard(
@@ -209,7 +210,13 @@ class LiveWorld:
             self._wiring.close()
             self._wiring = None
 
-    # -- for the prompt and for tests -----------------------------------------------------------
+    # -- for the prompt, benchmarks and tests --------------------------------------------------
+
+    def wait_for_imports(self) -> None:
+        """Until host processes can be made at once.  Raises WorldError."""
+        if not self._imported:
+            self._nics.wait_for_imports()
+            self._imported = True
 
     @property
     def wiring(self) -> Wiring:
