@@ -227,6 +227,10 @@ def total(
                 for port in stats["ports"]
                 for queue in port.queues
             )
+        case "trimmed_last_hop":
+            return _sum(counts, "rx_data_trimmed_lasthop")
+        case "timeouts":
+            return _sum(counts, "rtx_timeout")
         case "dropped":
             return sum(count for _, _, count in drops_by_place(switch_stats))
         case "ecn_marked":

@@ -10,11 +10,11 @@ from hosts.wire.opcode import WRITES
 from hosts.wire.packet import parse_frame
 from scenarios import flows
 from scenarios.load import load_text
+from tests.support.cli_run import run
+from tests.virtual.test_world import Run, assert_all_right
 from topologies import addressing, routing
 from topologies.model import Fabric, PortRef
 from topologies.routing import Routing
-from tests.support.cli_run import run
-from tests.virtual.test_world import Run, assert_all_right
 from worlds import rng
 from worlds.virtual.world import VirtualWorld
 
