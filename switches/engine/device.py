@@ -73,7 +73,10 @@ class Pacing:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStats:
-    """`drops` by reason (DROP_REASONS); packet buffers in use now, at most, and made."""
+    """`drops` by reason (DROP_REASONS); packet buffers in use now, at most, and made.
+
+    A buffer in use is a frame inside: frames taken = frames given + drops + buffers.
+    """
 
     now_ns: int
     drops: dict[str, int]

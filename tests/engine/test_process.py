@@ -163,6 +163,14 @@ class TestProcess:
         assert (data.depth_packets, data.dropped) == (16, 34)
         assert (control.depth_packets, control.trim_drop) == (8, 42)
 
+    def test_what_is_inside_is_counted(self, lab: Lab) -> None:
+        device = lab.switch.device
+        device.configure_port(1, PortConfig(rate_bps=0, egress_delay_ns=3 * 10**9))
+        for tag in range(20):
+            lab.wires[0].send(frame(1, tag=tag))
+        assert eventually(lambda: device.port_stats()[0].rx_packets >= 20)
+        assert device.switch_stats().buffers == device.port_stats()[0].rx_packets
+
     def test_lateness_is_measured(self, lab: Lab) -> None:
         device = lab.switch.device
         device.configure_port(1, PortConfig(rate_bps=10_000_000, egress_delay_ns=100_000))

@@ -161,6 +161,7 @@ static bool serve_control(struct process *process)
     struct writer w = { .start = reply, .at = reply, .end = reply + sizeof reply };
     uint32_t length;
     if (request[0] == OP_READ_PORTS) count_ring_drops(process);
+    if (request[0] == OP_READ_SWITCH) net_port_give_back(&process->sw);
     if (request[0] == OP_READ_LATENESS) length = read_lateness(process, request, (uint32_t)got, &w);
     else length = control_handle(&process->sw, request, (uint32_t)got, reply, sizeof reply, process->now_ns);
     return send(process->control_fd, reply, length, MSG_NOSIGNAL) >= 0;

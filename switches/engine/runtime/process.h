@@ -51,6 +51,8 @@ struct net_port {
 bool net_port_open(struct net_port *port, const char *switch_name);
 /* Up to BATCH frames go into the switch. */
 void net_port_receive(struct net_port *port, struct sw *sw, uint32_t number, uint64_t now_ns);
+/* Packets kept ready for the next frames go back to the pool, so that its count is of frames alone. */
+void net_port_give_back(struct sw *sw);
 /* As many of the waiting frames as the kernel takes. */
 void net_port_send(struct net_port *port, struct sw *sw, struct lateness *lateness, uint64_t now_ns);
 /* Frames the socket lost since the last call. */

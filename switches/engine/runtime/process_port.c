@@ -77,6 +77,14 @@ static uint32_t fill_batch(struct sw *sw)
     return BATCH;
 }
 
+void net_port_give_back(struct sw *sw)
+{
+    for (uint32_t i = 0; i < BATCH; i++) {
+        if (in.packets[i]) pool_give(sw->pool, in.packets[i]);
+        in.packets[i] = NULL;
+    }
+}
+
 static void drop_long(struct sw *sw, uint32_t number, struct packet *packet, uint32_t length)
 {
     sw->ports[number].rx_packets++;
