@@ -18,8 +18,9 @@ from scenarios.load import Loaded, load_text
 from scenarios.observe import Observed
 from scenarios.runner import Runner
 from switches.api import UpdateType
-from switches.entries import DROPS_COUNTER, fault
+from switches.entries import DROPS_COUNTER, SwitchSettings, fault
 from topologies.model import PortRef
+from topologies.thresholds import Thresholds
 from worlds.api import WorldError, WorldSettings
 from worlds.virtual.world import VirtualWorld
 
@@ -69,11 +70,13 @@ class Run:
         self.world = VirtualWorld(
             self.loaded.fabric,
             WorldSettings(
-                seed=seed,
-                program_json=P4 / "mrc.json",
-                p4info=P4 / "mrc.p4info.txtpb",
-                switch=derive.switch_settings(self.loaded.scenario),
-                **(settings or {}),
+                **{
+                    "seed": seed,
+                    "program_json": P4 / "mrc.json",
+                    "p4info": P4 / "mrc.p4info.txtpb",
+                    "switch": derive.switch_settings(self.loaded.scenario),
+                    **(settings or {}),
+                }
             ),
             compiled=compiled,
         )
@@ -132,7 +135,10 @@ def test_every_byte_arrives_and_the_books_balance(text: str) -> None:
 
 
 def test_an_incast_is_trimmed_and_loses_nothing() -> None:
-    run = Run(INCAST)
+    """Queues so short that congestion control cannot help, and no mark that would warn it."""
+    shallow = Thresholds(ecn_low=100, ecn_high=200, trim=4, trim_last_hop=4)
+    run = Run(INCAST, settings={"switch": SwitchSettings(thresholds=shallow)})
+    assert_all_right(run)
     assert run.counts("rx_data_trimmed_lasthop") > 0
     assert run.counts("data_retransmitted") >= run.counts("data_trimmed")
 
