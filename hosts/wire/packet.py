@@ -141,114 +141,76 @@ def parse_frame(frame: bytes) -> Packet:
     The iCRC is checked, except on trimmed packets, which a switch has cut: of those nothing is
     believed but BTH, METH and TSETH, and no length.  Raises WireError with one of REASONS.
     """
-    if len(frame) > _NEXT_HEADER_AT and frame[_NEXT_HEADER_AT] != NEXT_HEADER_IPV6:
-        return _parse_native(frame)
     try:
-        (
-            ethertype, word, outer_length, _, hop_limit, outer_src, outer_dst,
-            inner_word, inner_length, next_header, _, inner_src, inner_dst,
-            sport, dport, udp_length, _, opcode, flags, p_key, qpn, psn_word,
-        ) = _SRV6.unpack_from(frame)  # fmt: skip
-    except struct.error:
+        if frame[_NEXT_HEADER_AT] == NEXT_HEADER_IPV6:
+            inner = _SRV6_INNER
+            (
+                ethertype, word, outer_length, _, hop_limit, outer_src, outer_dst,
+                inner_word, inner_length, next_header, _, inner_src, inner_dst,
+                sport, dport, udp_length, _, opcode, flags, p_key, qpn, psn_word,
+            ) = _SRV6.unpack_from(frame)  # fmt: skip
+        else:
+            inner = _NATIVE_INNER
+            (
+                ethertype, word, outer_length, next_header, hop_limit, outer_src, outer_dst,
+                sport, dport, udp_length, _, opcode, flags, p_key, qpn, psn_word,
+            ) = _NATIVE.unpack_from(frame)  # fmt: skip
+            inner_word, inner_length = word, outer_length
+            inner_src, inner_dst = outer_src, outer_dst
+    except (struct.error, IndexError):
         raise WireError("short") from None
     p = Packet()
     p.outer_src = outer_src
     p.outer_dst = outer_dst
-    p.outer_dscp = dscp = word >> 22 & 0x3F
-    p.outer_ecn = word >> 20 & 0x3
-    p.hop_limit = hop_limit
     p.inner_src = inner_src
     p.inner_dst = inner_dst
-    p.ev = (inner_word & 0xFFFF) << 16 | sport
+    p.hop_limit = hop_limit
     if ethertype != ETHERTYPE_IPV6:
         raise WireError("ethertype")
     if word >> 28 != 6 or inner_word >> 28 != 6:
         raise WireError("version")
     if next_header != NEXT_HEADER_UDP:
         raise WireError("next_header")
-    p.trimmed = dscp in _TRIM_CODES
-    if not p.trimmed and (outer_length != inner_length + 40 or inner_length != udp_length):
-        raise WireError("length")
-    _transport(p, dport, udp_length, opcode, flags, p_key, qpn, psn_word)
-    _rest(p, frame, _SRV6_INNER)
-    return p
-
-
-def _parse_native(frame: bytes) -> Packet:
-    try:
-        (
-            ethertype, word, length, next_header, hop_limit, src, dst,
-            sport, dport, udp_length, _, opcode, flags, p_key, qpn, psn_word,
-        ) = _NATIVE.unpack_from(frame)  # fmt: skip
-    except struct.error:
-        raise WireError("short") from None
-    p = Packet()
-    p.outer_src = p.inner_src = src
-    p.outer_dst = p.inner_dst = dst
-    p.outer_dscp = dscp = word >> 22 & 0x3F
-    p.outer_ecn = word >> 20 & 0x3
-    p.hop_limit = hop_limit
-    p.ev = (word & 0xFFFF) << 16 | sport
-    if ethertype != ETHERTYPE_IPV6:
-        raise WireError("ethertype")
-    if word >> 28 != 6:
-        raise WireError("version")
-    if next_header != NEXT_HEADER_UDP:
-        raise WireError("next_header")
-    p.trimmed = dscp in _TRIM_CODES
-    if not p.trimmed and length != udp_length:
-        raise WireError("length")
-    _transport(p, dport, udp_length, opcode, flags, p_key, qpn, psn_word)
-    _rest(p, frame, _NATIVE_INNER)
-    return p
-
-
-def _transport(
-    p: Packet,
-    dport: int,
-    udp_length: int,
-    opcode: int,
-    flags: int,
-    p_key: int,
-    qpn: int,
-    psn_word: int,
-) -> None:
-    """UDP and BTH, and nothing yet of the headers that depend on the opcode."""
     if dport not in UDP_PORTS:
         raise WireError("udp_port")
     if flags & 0xF:
         raise WireError("bth_version")
+    p.outer_dscp = dscp = word >> 22 & 0x3F
+    p.outer_ecn = word >> 20 & 0x3
+    p.ev = (inner_word & 0xFFFF) << 16 | sport
     p.udp_dport = dport
     p.udp_payload_length = udp_length - 8
     p.opcode = opcode
-    p.pad = flags >> PAD_SHIFT & 0x3
     p.p_key = p_key
     p.dest_qpn = qpn & MASK_24
     p.psn = psn_word & MASK_24
     p.ack_req = psn_word & ACK_REQ_BIT != 0
     p.rtx = psn_word & RTX_BIT != 0
     p.ts_present = psn_word & TS_BIT != 0
-    p.rqmsn = p.msn = p.tx_ticks = p.tsr = p.va = p.rkey = p.dma_length = 0
     p.imm = p.aeth = p.sack = p.nack = p.peth = p.erth = p.eeth = None
     p.payload = _EMPTY
-
-
-def _rest(p: Packet, frame: bytes, inner: int) -> None:
+    if dscp in _TRIM_CODES:
+        p.trimmed = True
+        _trimmed(p, frame, inner + 60)
+        return p
+    p.trimmed = False
+    if inner_length != udp_length or outer_length != inner_length + inner - _NATIVE_INNER:
+        raise WireError("length")
+    p.pad = flags >> PAD_SHIFT & 0x3
     at = inner + 60
-    if p.trimmed:
-        _trimmed(p, frame, at)
-        return
-    end = inner + 44 + p.udp_payload_length  # IPv6, UDP and then all but the iCRC
+    end = inner + 36 + udp_length  # IPv6, UDP and then all but the iCRC
     if end < at or end + 4 > len(frame):
         raise WireError("short")
     view = memoryview(frame)
     crc = crc32(view[inner + icrc.STATE_LENGTH : end], icrc.state(frame, inner))
     if crc != _ICRC.unpack_from(frame, end)[0]:
         raise WireError("icrc")
-    if p.opcode in _WRITE_OPCODES:
+    if opcode in _WRITE_OPCODES:
         _write(p, view, at, end)
     else:
+        p.rqmsn = p.msn = p.tx_ticks = p.tsr = p.va = p.rkey = p.dma_length = 0
         _control(p, frame, at, end)
+    return p
 
 
 def _write(p: Packet, view: memoryview, at: int, end: int) -> None:
@@ -261,6 +223,7 @@ def _write(p: Packet, view: memoryview, at: int, end: int) -> None:
             at += 24
         else:
             p.rqmsn, p.msn, p.va, p.rkey, p.dma_length = _WRITE.unpack_from(view, at)
+            p.tx_ticks = p.tsr = 0
             at += 20
         if p.opcode in _IMMEDIATE_OPCODES:
             (p.imm,) = _IMMEDIATE.unpack_from(view, at)
@@ -310,7 +273,7 @@ def _trimmed(p: Packet, frame: bytes, at: int) -> None:
     """What a responder needs for its NACK, and no more; switches trim writes only."""
     if p.opcode not in _WRITE_OPCODES:
         raise WireError("opcode")
-    p.pad = 0
+    p.pad = p.tx_ticks = p.tsr = p.va = p.rkey = p.dma_length = 0
     try:
         if p.ts_present:
             p.rqmsn, p.msn, p.tx_ticks = _MESSAGE_TS.unpack_from(frame, at)
