@@ -28,26 +28,27 @@ _FULL = frozenset((errno.EAGAIN, errno.ENOMEM))
 class RawPort:
     """Opens in the network namespace of the calling thread.
 
+    `outgoing`: also hears what anybody sends there, as a capture does.
     `sent_down`: frames that the interface refused because it is down.  `sent_refused`: frames that
     the kernel refused for any other reason.  Raises WorldUnavailable if the socket cannot have its
     buffer, OSError for the rest.
     """
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, *, outgoing: bool = False) -> None:
         self.interface = interface
         self.sent_down = 0
         self.sent_refused = 0
         self._ring_drops = 0
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         try:
-            self._prepare()
+            self._prepare(outgoing)
         except BaseException:
             self.socket.close()
             raise
         self.recv = self.socket.recv
         self._send = self.socket.send
 
-    def _prepare(self) -> None:
+    def _prepare(self, outgoing: bool) -> None:
         """Protocol 0 until the end: the socket hears nothing before it is ready to."""
         sock = self.socket
         sock.setblocking(False)
@@ -59,7 +60,8 @@ class RawPort:
                 f"{self.interface}: needs a receive buffer of {RECEIVE_BYTES_MIN} bytes, the "
                 f"kernel gives {got}: run as root or raise net.core.rmem_max"
             )
-        sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        if not outgoing:
+            sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         sock.bind((self.interface, _ETH_P_ALL))
 
     def fileno(self) -> int:

@@ -1,26 +1,17 @@
-"""The switch processes of a fabric and the one P4Runtime server in front of them.
-
-Ports and counters of the traffic manager go over each process's own control socket; everything P4
-knows of goes over P4Runtime, as it would to any other switch.
-"""
+"""The switch processes of a fabric: started, programmed, watched, killed and started again."""
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from switches.api import CounterValue, PortStats, SwitchError, TableEntry, UpdateType
-from switches.engine import process
 from switches.engine.device import Lateness, Pacing
-from switches.engine.process import RunningSwitch, SwitchProcess
 from switches.entries import SwitchSettings, entries, port_configs
-from switches.p4rt import rpc
 from switches.p4rt.client import P4RuntimeClient
-from switches.p4rt.server import P4RuntimeServer, ServedDevice
 from topologies.model import Fabric, Switch
-from worlds import rng
-from worlds.api import NodeDied, WorldError, WorldSettings
+from worlds.api import NodeDied, WorldError
+from worlds.live.back_end import BackEnd, Running
 from worlds.live.wiring import Wiring
 from worlds.past import Past
 
@@ -28,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 class Switchboard:
-    """`executable`: of the compiled program.  `socket_folder`: where the P4Runtime socket goes.
+    """`back_end`: what kind of switch it is.  `socket_folder`: where P4Runtime sockets go.
 
     Call order: start, program, ..., close.
     """
@@ -36,27 +27,21 @@ class Switchboard:
     def __init__(
         self,
         fabric: Fabric,
-        settings: WorldSettings,
         switch_settings: SwitchSettings,
         wiring: Wiring,
         *,
-        executable: Path,
+        back_end: BackEnd,
         socket_folder: Path,
     ) -> None:
         self._fabric = fabric
-        self._settings = settings
         self._switch_settings = switch_settings
-        self._wiring = wiring
-        self._socket_folder = socket_folder
-        self._executable = executable
-        self._program = settings.program_json.read_bytes()
-        self._p4info = settings.p4info.read_text()
-        self._running: dict[str, RunningSwitch] = {}
+        self._back_end = back_end
+        self._running: dict[str, Running] = {}
         self._turns: dict[str, int] = {}
         self._past: dict[str, Past] = {}
         self._clients: dict[str, P4RuntimeClient] = {}
         self._pidfds: dict[int, str] = {}
-        self._server: P4RuntimeServer | None = None
+        back_end.prepare(wiring, socket_folder)
 
     # --- start and end
 
@@ -66,34 +51,18 @@ class Switchboard:
             self._start(switch)
 
     def program(self) -> None:
-        """Ports, then pipeline and rows over P4Runtime.  Raises WorldError, NodeDied."""
+        """Pipeline, ports and rows, over P4Runtime where P4 knows of them.
+
+        Raises WorldError, NodeDied.
+        """
+        self._back_end.serve()
         for switch in self._fabric.switches:
-            self._configure_ports(switch)
-        address = f"unix:{self._socket_folder}/p4runtime.sock"
-        self._server = P4RuntimeServer(
-            address,
-            {
-                number: ServedDevice(self._p4info, self._program, self._running[switch.name].device)
-                for number, switch in enumerate(self._fabric.switches, 1)
-            },
-        )
-        self._server.start()
-        self._channel = rpc.open_channel(address)
-        for number, switch in enumerate(self._fabric.switches, 1):
-            client = P4RuntimeClient(address, number, time.time_ns(), channel=self._channel)
-            self._clients[switch.name] = client
-            self._of(switch.name, client.connect)
-            self._write_tables(switch)
+            self._program(switch)
 
     def close(self) -> None:
         """Idempotent."""
-        for client in self._clients.values():
-            client.close()
         self._clients.clear()
-        if self._server is not None:
-            self._channel.close()
-            self._server.close()
-            self._server = None
+        self._back_end.close()
         for running in self._running.values():
             running.process.kill()  # all at once: the kernel takes 50 ms to take back the sockets
         for name in list(self._running):
@@ -102,18 +71,14 @@ class Switchboard:
     def kill(self, name: str) -> None:
         """SIGKILL.  What it counted until then is kept."""
         past = self._past.setdefault(name, Past())
-        self._of(name, lambda: past.bury(self._running[name]))
+        self._of(name, lambda: self._back_end.bury(name, past))
         self._end(name).kill()
 
     def restart(self, name: str) -> None:
         """The same command line again, with the same rows; its ports are the caller's to raise."""
-        assert self._server is not None
         switch = self._fabric.switch(name)
         self._start(switch)
-        self._configure_ports(switch)
-        number = self._fabric.switches.index(switch) + 1
-        self._server.replace_switch(number, self._running[name].device)
-        self._write_tables(switch)
+        self._program(switch)
 
     # --- while it runs
 
@@ -156,56 +121,46 @@ class Switchboard:
         return 0 if past is None else past.frames
 
     def lateness(self, *, clear: bool = False) -> dict[str, Lateness]:
-        return {
-            name: self._of(name, lambda r=running: r.device.lateness(clear=clear))  # type: ignore[misc]
-            for name, running in self._running.items()
+        """Of every running switch that tells."""
+        found = {
+            name: self._of(name, lambda n=name: self._back_end.lateness(n, clear=clear))  # type: ignore[misc]
+            for name in self._running
         }
+        return {name: late for name, late in found.items() if late is not None}
 
     def pacing(self) -> list[Pacing]:
-        """Of every line of every running switch."""
+        """Of every line of every running switch that tells."""
         return [
             pacing
-            for name, running in self._running.items()
-            for pacing in self._of(name, running.device.pacing)
+            for name in self._running
+            for pacing in self._of(name, lambda n=name: self._back_end.pacing(n))  # type: ignore[misc]
         ]
 
     # --- inside
 
     def _start(self, switch: Switch) -> None:
         name = switch.name
-        turn = self._turns[name] = self._turns.get(name, -1) + 1
-        spec = SwitchProcess(
-            executable=self._executable,
-            name=name,
-            seed=rng.stream_seed(self._settings.seed, f"switch/{name}/{turn}"),
-            ports={port: end.name for port, end in self._wiring.interfaces(name).items()},
-        )
-        run_dir = self._settings.run_dir
-        log = open(run_dir / "logs" / f"{name}.log", "ab") if run_dir else None  # noqa: SIM115
-        with self._wiring.namespace(name).entered():
-            running = process.start(spec, stderr=log)
-        if log is not None:
-            log.close()
+        self._turns[name] = self._turns.get(name, -1) + 1
+        running = self._back_end.start(switch, self._turns[name])
         self._running[name] = running
         self._pidfds[os.pidfd_open(running.process.pid)] = name
 
-    def _end(self, name: str) -> RunningSwitch:
+    def _end(self, name: str) -> Running:
         """Nobody watches it any more."""
         for fd in [fd for fd, watched in self._pidfds.items() if watched == name]:
             os.close(fd)
             del self._pidfds[fd]
         return self._running.pop(name)
 
-    def _configure_ports(self, switch: Switch) -> None:
-        device = self._running[switch.name].device
+    def _program(self, switch: Switch) -> None:
+        name = switch.name
+        client = self._of(name, lambda: self._back_end.load(switch))
+        self._clients[name] = client
+        device = self._running[name].device
         for port, config in port_configs(self._fabric, switch, self._switch_settings).items():
-            self._of(switch.name, lambda p=port, c=config: device.configure_port(p, c))  # type: ignore[misc]
-
-    def _write_tables(self, switch: Switch) -> None:
-        client = self._clients[switch.name]
+            self._of(name, lambda p=port, c=config: device.configure_port(p, c))  # type: ignore[misc]
         rows = entries(self._fabric, switch, self._switch_settings)
-        self._of(switch.name, lambda: client.set_pipeline(self._p4info, self._program))
-        self._of(switch.name, lambda: client.write(UpdateType.INSERT, rows))
+        self._of(name, lambda: client.write(UpdateType.INSERT, rows))
 
     def _client(self, name: str) -> P4RuntimeClient:
         if name not in self._running:

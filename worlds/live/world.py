@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType
-from switches.engine.build import BuildError, build
 from switches.entries import SwitchSettings
 from topologies import addressing
 from topologies.model import Fabric, PortRef
-from worlds.api import NodeDied, WorldError, WorldSettings, WorldUnavailable
+from worlds.api import NodeDied, WorldError, WorldSettings
 from worlds.live import libc, losses, private_namespace
+from worlds.live.back_end import BackEnd, EngineBackEnd
+from worlds.live.bmv2 import Bmv2BackEnd
+from worlds.live.capture import Capture
 from worlds.live.lateness import quantile_of_all
 from worlds.live.losses import Counted, Wire
 from worlds.live.nics import Nics
@@ -56,12 +58,11 @@ class LiveWorld:
         if self._logs is not None:
             self._logs.mkdir(parents=True, exist_ok=True)
         self._socket_folder: _SocketFolder | None = None
-        try:
-            self._executable = build(settings.program_json).executable
-        except BuildError as error:
-            raise WorldUnavailable(str(error)) from error
+        kind = EngineBackEnd if settings.back_end == "engine" else Bmv2BackEnd
+        self._back_end: BackEnd = kind(fabric, settings)
         self._nics = Nics(self._logs)
         self._imported = False
+        self._capture: Capture | None = None
 
     # -- worlds.api.World ----------------------------------------------------------------------
 
@@ -73,10 +74,9 @@ class LiveWorld:
         self._socket_folder = _SocketFolder(self.settings.run_dir)
         self._switches = Switchboard(
             fabric,
-            self.settings,
             self._switch_settings,
             wiring,
-            executable=self._executable,
+            back_end=self._back_end,
             socket_folder=self._socket_folder.path,
         )
         self._switches.start()
@@ -92,6 +92,8 @@ class LiveWorld:
         self._nics.wait_until_ready()
         self._switches.lateness(clear=True)
         self._epoch_ns = time.monotonic_ns()
+        if self.settings.pcap_ports:
+            self._capture = self._start_capture(wiring)
         names = [host.name for host in fabric.hosts]
         self._nics.ask_all(names, {"op": "epoch", "epoch_ns": self._epoch_ns})
 
@@ -199,6 +201,9 @@ class LiveWorld:
         }
 
     def close(self) -> None:
+        if self._capture is not None:
+            self._capture.close()
+            self._capture = None
         self._nics.close()
         if self._switches is not None:
             self._switches.close()
@@ -239,6 +244,12 @@ class LiveWorld:
             return self._nics.died(host)
         assert switch is not None
         return self._board.died(switch)
+
+    def _start_capture(self, wiring: Wiring) -> Capture:
+        folder, ports = self.settings.run_dir, self.settings.pcap_ports
+        if folder is None:
+            raise WorldError("a capture needs a run folder")
+        return Capture(self.fabric, wiring, ports, folder, self._epoch_ns)
 
     def _host_clocks(self) -> dict[str, dict[str, Any]]:
         return self._nics.ask_all([host.name for host in self.fabric.hosts], {"op": "clock"})
