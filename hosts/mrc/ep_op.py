@@ -115,14 +115,15 @@ class EndpointOps:
                         now, "port_status", plane_mask=erth.port_status_mask, peer=peer.gid.hex()
                     )
                     self._endpoint.peer_ports(peer, erth.port_status_mask, now)
+        counters = self._endpoint.services.counters
+        counters.tx_ep_response += 1
         qp = peer.some_qp(_is_open)
         ev = qp.reverse.next() if qp is not None else None
         if qp is None or ev is None:
-            self._endpoint.services.counters.control_dropped += 1
+            counters.control_dropped += 1
             return
         header = Eeth(op=erth.op, tx_ticks=erth.tx_ticks)
         frame = qp.endpoint_template(ev).emit_control(header, psn=request_id)
-        self._endpoint.services.counters.tx_ep_response += 1
         self._endpoint.services.send_control(ev.plane, frame)
 
     def _response(self, peer: Peer, packet: Packet, eeth: Eeth, now: Ns) -> None:

@@ -17,6 +17,8 @@ SKIP_SCAN_MAX = 16
 """EVs looked at for one packet.  With more than this many marked in a row, congestion is everywhere
 and skipping helps nobody; it also bounds the cost of a packet."""
 
+_GOOD = EvState.GOOD
+
 StateChanged = Callable[[Ev, EvState, EvState, Cause, Ns], None]
 
 
@@ -78,31 +80,42 @@ class EvSet:
         usable = free & self.plane_mask
         if not usable:
             return None
+        planes = self.plane_count
+        turn = self._turn
+        while not usable >> turn & 1:
+            turn = turn + 1 if turn + 1 < planes else 0
+        ev = self._next_of(turn)
+        if ev.state is _GOOD and ev is not avoid:
+            self._turn = turn + 1 if turn + 1 < planes else 0
+            return ev
+        return self._select_past(ev, usable, avoid, turn)
+
+    def _select_past(self, ev: Ev, usable: int, avoid: Ev | None, turn: int) -> Ev:
+        """The first choice, `ev` of plane `turn`, is in SKIP or to be avoided: look further."""
         last_resort: Ev | None = None
         restored = False
         planes = self.plane_count
-        turn = self._turn
         for _ in range(SKIP_SCAN_MAX):
-            while not usable >> turn & 1:
-                turn = turn + 1 if turn + 1 < planes else 0
-            ev = self._next_of(turn)
             turn = turn + 1 if turn + 1 < planes else 0
-            if ev.state is EvState.GOOD:
+            if ev.state is _GOOD:
                 if ev is not avoid:
                     self._turn = turn
                     return ev
                 if last_resort is None:
                     last_resort = ev
             elif not restored:
-                ev.state = EvState.GOOD
+                ev.state = _GOOD
                 restored = True
                 self.skips += 1
                 if last_resort is None or last_resort is avoid:
                     last_resort = ev
             elif last_resort is None:
                 last_resort = ev
+            while not usable >> turn & 1:
+                turn = turn + 1 if turn + 1 < planes else 0
+            ev = self._next_of(turn)
         self._turn = turn
-        return last_resort
+        return last_resort or ev
 
     def _next_of(self, plane: int) -> Ev:
         """The next EV in this plane's rotation, whose order is drawn as it goes (Fisher-Yates)."""

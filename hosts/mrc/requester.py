@@ -62,8 +62,8 @@ class Requester:
 
     __slots__ = (
         "_budget", "_config", "_counters", "_dynamic_mpr", "_fail", "_full_size", "_last_sent_ns",
-        "_late", "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu",
-        "_posted", "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns",
+        "_late", "_linear_cnt", "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq",
+        "_pmtu", "_posted", "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns",
         "_scan_seq", "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns",
         "_timeline", "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight",
         "_wimm_max", "cc", "evs", "health", "outstanding", "qp", "stall_timer",
@@ -94,6 +94,7 @@ class Requester:
         self._tick_ns = config.tick_ns
         self._tsr = int(config.tick_ns != 128)
         self._rto = config.rto_ns
+        self._linear_cnt = config.linear_cnt
         self._budget = config.retry_budget
         self._remote: RemoteQp | None = None
         self._mpr = self._mpr_limit = 0
@@ -187,18 +188,16 @@ class Requester:
             self._unacked_messages.append(message)
             if message.imm is not None:
                 self._wimm_in_flight += 1
-        index += 1
-        message.next_index = index
-        if index < message.packet_count:
-            length = self._pmtu
-            size = self._full_size
+        message.next_index = index + 1
+        if index + 1 < message.packet_count:
+            sent = Sent(seq, message, index, self._pmtu, self._full_size, ev, now)
         else:
-            length = message.length - (index - 1) * self._pmtu
+            length = message.length - index * self._pmtu
             size = nominal_size(length, imm=message.imm is not None)
+            sent = Sent(seq, message, index, length, size, ev, now)
             self._start_message()
-        sent = Sent(seq, message, index - 1, length, size, ev, now)
         self._counters.tx_data_first += 1
-        return self._put_out(sent, rtx=False, now=now)
+        return self._put_out(sent, False, now)
 
     def _retransmit(self, lost: Sent, free: int, now: Ns) -> tuple[int, bytes] | None:
         ev = self.evs.select(free, lost.ev)
@@ -206,57 +205,45 @@ class Requester:
             return None
         heapq.heappop(self._lost)
         self._counters.tx_data_again += 1
-        return self._put_out(lost.again(ev, now), rtx=True, now=now)
+        return self._put_out(lost.again(ev, now), True, now)
 
-    def _put_out(self, sent: Sent, *, rtx: bool, now: Ns) -> tuple[int, bytes]:
-        """Record a transmission and make its frame."""
-        ev = sent.ev
-        seq = sent.seq
-        self.outstanding.by_seq[seq] = sent
+    def _put_out(self, sent: Sent, rtx: bool, now: Ns) -> tuple[int, bytes]:
+        """Record a transmission and make its frame: one long function, being the hot path."""
+        ev, seq, length = sent.ev, sent.seq, sent.length
+        outstanding = self.outstanding
+        outstanding.by_seq[seq] = sent
         ev.serial = sent.serial = ev.serial + 1
         ev.in_flight.append(sent)
         cc = self.cc
-        cc.inflight_bytes += sent.size
+        cc.inflight_bytes = inflight = cc.inflight_bytes + sent.size
         self._last_sent_ns = now
         self._stalled = 0
-        if sent.timeouts < self._config.linear_cnt:
+        if sent.timeouts < self._linear_cnt:
             sent.deadline_ns = deadline = now + self._rto
             self._timeline.append(sent)
         else:
             sent.deadline_ns = deadline = now + self._config.retry_timeout_ns(sent.timeouts)
             heapq.heappush(self._late, (deadline, seq, sent))
-        timer = self._timer
-        if timer.at is None or deadline < timer.at:
-            self._timers.set(timer, deadline)
+        due = self._timer.at
+        if due is None or deadline < due:
+            self._timers.set(self._timer, deadline)
         if self._tail_timer.at is None:
             self._timers.set(self._tail_timer, now + self._tail_wait())
-        return ev.plane, self._frame(sent, rtx, now)
-
-    def _frame(self, sent: Sent, rtx: bool, now: Ns) -> bytes:
-        message = sent.message
-        index = sent.index
+        message, index = sent.message, sent.index
         imm = None
-        if index == message.packet_count - 1:
-            opcode = _ONLY if index == 0 else _LAST
+        if index < message.packet_count - 1:
+            opcode = _MIDDLE if index else _FIRST
+        else:
+            opcode = _LAST if index else _ONLY
             imm = message.imm
             if imm is not None:
                 opcode += _IMM
-        else:
-            opcode = _FIRST if index == 0 else _MIDDLE
         offset = index * self._pmtu
-        cc = self.cc
-        ack_req = (
-            rtx
-            or cc.inflight_bytes + self._full_size > cc.cwnd_bytes
-            or self._message is None
-            or sent.seq - self.outstanding.cack >= self._mpr
-        )
-        ev = sent.ev
-        self._counters.tx_data_payload_bytes += sent.length
-        return (ev.template or self.qp.template(ev)).emit_write(
+        self._counters.tx_data_payload_bytes += length
+        frame = (ev.template or self.qp.template(ev)).emit_write(
             opcode,
-            sent.seq & PSN_MASK,
-            message.view[offset : offset + sent.length],
+            seq & PSN_MASK,
+            message.view[offset : offset + length],
             rqmsn=message.rqmsn & 0xFFFF,
             msn=message.msn & 0xFFFF,
             va=message.remote_va + offset,
@@ -265,10 +252,16 @@ class Requester:
             imm=imm,
             tx_ticks=now // self._tick_ns & 0xFFFF,
             tsr=self._tsr,
-            ack_req=ack_req,
+            ack_req=(
+                rtx
+                or inflight + self._full_size > cc.cwnd_bytes
+                or self._message is None
+                or seq - outstanding.cack >= self._mpr
+            ),
             rtx=rtx,
             traffic_class=RETX_TRAFFIC_CLASS if rtx else DATA_TRAFFIC_CLASS,
         )
+        return ev.plane, frame
 
     def _start_message(self) -> None:
         """Take the next posted message in hand, if there is one and MAX_WIMM lets it go."""

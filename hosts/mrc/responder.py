@@ -38,7 +38,7 @@ class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
         "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
-        "_stashed_imms", "_trigger", "completed_count", "mpr_units", "payload_bytes", "window",
+        "_stashed_imms", "_trigger", "completed_count", "mpr_units", "window",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +68,6 @@ class Responder:
         self.completed_count = 0
         self._acked_count = 0
         self._nak: tuple[NakCode, int] | None = None
-        self.payload_bytes = 0
 
     def connect(self, remote: RemoteQp) -> None:
         self.window = ReorderWindow(remote.psn)
@@ -101,16 +100,15 @@ class Responder:
             if choices.ABOVE_WINDOW_NACK:
                 self._send_nack(p, seq, NackReason.PSN_OOR_WINDOW)
             return
-        payload = p.payload
-        length = len(payload)
-        refusal = self._refusal(p, length, ahead)
-        if refusal is not None:
-            self._refuse(refusal, seq, now)
-            return
+        length = len(p.payload)
+        if length or p.imm is not None:
+            refusal = self._refusal(p, length, ahead)
+            if refusal is not None:
+                self._refuse(refusal, seq, now)
+                return
         counters = self._counters
         counters.rx_data_new += 1
         counters.rx_payload_bytes += length
-        self.payload_bytes += length
         self._rcvd_bytes += p.udp_payload_length + NOMINAL_OVERHEAD_BYTES
         self._credit += length if length > _CREDIT_MIN else _CREDIT_MIN
         window.accept(seq)

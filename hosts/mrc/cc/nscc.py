@@ -216,7 +216,7 @@ class Nscc:
         return False
 
     def _lower_base_rtt(self, rtt: float) -> None:
-        self.base_rtt = rtt
+        self.base_rtt = rtt = max(rtt, 1.0)  # a tick, where there is no network at all
         self._set_max(WINDOW_FACTOR * self._rate * rtt)
 
     def _average(self, delay: float, marked: bool, now: float) -> None:
