@@ -185,7 +185,7 @@ class TestProcess:
 
     @pytest.mark.parametrize(("rate_bps", "size"), [(1_000_000, 600), (10_000_000, 4238)])
     def test_the_rate_is_kept_to_half_a_percent(self, lab: Lab, rate_bps: int, size: int) -> None:
-        """Of the time that the switch was served; what it lost to lateness it says itself."""
+        """Of the time it was served: how late it was, and what that cost, it says itself."""
         count = min(2 * rate_bps // (8 * size), 400)  # a ring holds some 500
         lab.switch.device.configure_port(1, PortConfig(rate_bps=rate_bps))
         lab.wires[1].setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -194,8 +194,9 @@ class TestProcess:
         arrivals = [lab.arrival_ns(1) for _ in range(count)]
         elapsed_s = (arrivals[-1] - arrivals[0]) / 1e9
         lost_s = lab.switch.device.pacing()[1].lost_ns / 1e9
+        late_s = lab.switch.device.lateness().send_max_ns / 1e9  # of the first or last frame
         wanted_s = (count - 1) * size * 8 / rate_bps
-        assert elapsed_s - lost_s == pytest.approx(wanted_s, rel=0.005)
+        assert abs(elapsed_s - lost_s - wanted_s) <= 0.005 * wanted_s + late_s
 
     def test_it_ends_with_its_control_socket(self, lab: Lab) -> None:
         assert lab.switch.died() is None
