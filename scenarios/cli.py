@@ -27,11 +27,13 @@ from scenarios import (
     worlds_choice,
 )
 from scenarios import reference as reference_tables
+from scenarios.plan import Advice
 from scenarios.runner import Hook
 from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Verdict
 from topologies import addressing
 from topologies import load as topology_files
 from topologies.strict_yaml import InputError
+from worlds.api import BackEnd
 
 app = typer.Typer(
     add_completion=False,
@@ -49,6 +51,7 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as topology.rate"),
 ]
 World = Annotated[str | None, typer.Option("--world", help="live or virtual; the best there is")]
+Switch = Annotated[str, typer.Option("--switch", help="engine or bmv2")]
 Json = Annotated[bool, typer.Option("--json", help="machine-readable on standard output")]
 Folder = Annotated[Path, typer.Argument(help="a run folder")]
 
@@ -57,7 +60,7 @@ Folder = Annotated[Path, typer.Argument(help="a run folder")]
 def run(
     scenario: Annotated[str, typer.Argument(help="a catalog name or a file")] = "t0-optic",
     world: World = None,
-    switch: Annotated[str, typer.Option(help="engine or bmv2")] = "engine",
+    switch: Switch = "engine",
     seed: Annotated[int | None, typer.Option(help="instead of the scenario's", min=0)] = None,
     overrides: Set = [],  # noqa: B006 - typer copies it
     out: Annotated[Path | None, typer.Option(help="the run folder, exactly")] = None,
@@ -74,19 +77,19 @@ def run(
     """Run a scenario and judge it."""
     loaded = load.load(scenario, overrides)
     _one_of("--world", world, ("live", "virtual", None))
-    _one_of("--switch", switch, ("engine", "bmv2"))
+    back_end = _back_end(switch)
     hook = _hook(corrupt_byte)
     _check_ports(loaded, pcap)
     if worlds_choice.through_sudo(world):
         worlds_choice.repeat_under_sudo(sys.argv[1:])
-    choice = worlds_choice.choose(world, switch)
+    choice = worlds_choice.choose(world, back_end)
     screen = display.console(stderr=as_json)
     if choice.world == "live" and not force:
-        _heed(plan.summary(loaded, doctor.ceiling_pps())["live"]["load"], screen)
+        _heed(_advice(plan.summary(loaded, doctor.ceiling_pps()), back_end), screen)
     options = execute.Options(
         seed=loaded.scenario.seed if seed is None else seed,
         folder=run_folder.create(loaded.scenario.name, out),
-        switch=switch,
+        switch=back_end,
         json=as_json,
         junit=junit,
         pcap=tuple(port for port in pcap.split(",") if port),
@@ -114,10 +117,15 @@ def list_scenarios(as_json: Json = False) -> None:
 
 
 @app.command(name="plan")
-def plan_command(scenario: Name, overrides: Set = [], as_json: Json = False) -> None:  # noqa: B006
+def plan_command(
+    scenario: Name,
+    overrides: Set = [],  # noqa: B006
+    switch: Switch = "engine",
+    as_json: Json = False,
+) -> None:
     """What a run would build, its cost, and whether this machine can carry it live."""
     summary = plan.summary(load.load(scenario, overrides), doctor.ceiling_pps())
-    advice = plan.advice(summary["live"]["load"])
+    advice = _advice(summary, _back_end(switch))
     if as_json:
         typer.echo(json.dumps({**summary, "advice": advice and advice[1]}, indent=2))
         return
@@ -288,8 +296,19 @@ def _check_ports(loaded: load.Loaded, pcap: str) -> None:
             raise InputError(f"--pcap: there is no interface {port!r}: they are named like h0-eth0")
 
 
-def _heed(load_share: float, screen: Any) -> None:
-    advice = plan.advice(load_share)
+def _back_end(name: str) -> BackEnd:
+    """Raises InputError."""
+    _one_of("--switch", name, ("engine", "bmv2"))
+    return "bmv2" if name == "bmv2" else "engine"
+
+
+def _advice(summary: dict[str, Any], back_end: BackEnd) -> Advice | None:
+    if back_end == "bmv2" and (advice := plan.bmv2_advice(summary, doctor.cores())):
+        return advice
+    return plan.advice(summary["live"]["load"])
+
+
+def _heed(advice: Advice | None, screen: Any) -> None:
     if advice is None:
         return
     level, text = advice

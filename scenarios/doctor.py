@@ -41,6 +41,11 @@ _COMMANDS = (
 )
 
 
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def _python() -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
     return Check(

@@ -16,7 +16,7 @@ from scenarios.observe import Observed
 from scenarios.runner import Hook, Refused, Runner
 from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Judgement, Verdict
 from scenarios.worlds_choice import Choice
-from worlds.api import World, WorldError, WorldSettings, WorldUnavailable
+from worlds.api import BackEnd, World, WorldError, WorldSettings, WorldUnavailable
 
 INTERRUPTED = 130
 P4_BUILD = run_folder.CHECKOUT / "p4" / "build"
@@ -28,7 +28,7 @@ class Options:
 
     seed: int
     folder: Path
-    switch: str = "engine"
+    switch: BackEnd = "engine"
     json: bool = False
     junit: Path | None = None
     pcap: tuple[str, ...] = ()
@@ -113,6 +113,7 @@ class _Run:
             run_dir=self.options.folder,
             switch=derive.switch_settings(self.loaded.scenario),
             pcap_ports=self.options.pcap,
+            back_end=self.options.switch,
         )
 
     def _write(self, result: dict[str, Any]) -> None:

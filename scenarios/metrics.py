@@ -62,7 +62,7 @@ METRICS = (
     Metric("ledger.retransmitted", Kind.NUMBER, "data frames sent again"),
     Metric("ledger.trimmed", Kind.NUMBER, "data frames cut by switches"),
     Metric("ledger.trimmed_last_hop", Kind.NUMBER, "of those, cut on the way out to their NIC"),
-    Metric("ledger.timeouts", Kind.NUMBER, "data frames given up because nothing was heard of them"),
+    Metric("ledger.timeouts", Kind.NUMBER, "data frames given up for want of any answer"),
     Metric("ledger.dropped", Kind.NUMBER, "data frames lost, for whatever reason"),
     Metric("ledger.ecn_marked", Kind.NUMBER, "data frames that arrived marked"),
 )

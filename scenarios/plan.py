@@ -12,6 +12,13 @@ WARN_LOAD = 0.5
 REFUSE_LOAD = 0.9
 """Of what this machine carries live (design section 8)."""
 
+BMV2_SWITCHES_MAX = 8
+BMV2_CORES = 8
+"""A BMv2 takes several times the CPU of the engine: more than `tiny` has need so many cores."""
+
+Advice = tuple[str, str]
+"""("warn" or "refuse", sentence)."""
+
 
 def summary(loaded: Loaded, ceiling_pps: float) -> dict[str, Any]:
     """Everything `plan` prints, as plain values."""
@@ -65,14 +72,27 @@ def summary(loaded: Loaded, ceiling_pps: float) -> dict[str, Any]:
     }
 
 
-def advice(load: float) -> tuple[str, str] | None:
-    """("warn" or "refuse", sentence) if a live run would ask much of this machine, else None."""
+def advice(load: float) -> Advice | None:
+    """Advice if a live run would ask much of this machine, else None."""
     if load <= WARN_LOAD:
         return None
     much = f"this run would use {load:.0%} of what this machine carries live"
     if load > REFUSE_LOAD:
         return "refuse", f"{much}: run it with --world virtual, or at a lower rate"
     return "warn", f"{much}: if it cannot keep time it will say so (invalid)"
+
+
+def bmv2_advice(plan: Mapping[str, Any], cores: int) -> Advice | None:
+    """As `advice`, for a run with BMv2."""
+    switches, delay = plan["fabric"]["switches"], plan["fabric"]["delay_ns"]
+    if switches > BMV2_SWITCHES_MAX and cores < BMV2_CORES:
+        return "refuse", (
+            f"{switches} switches of BMv2 need {BMV2_CORES} cores and this machine has {cores}: "
+            "use topology tiny-bmv2, or leave out --switch bmv2"
+        )
+    if delay:
+        return "refuse", "BMv2 has no delay: give the topology `delay: 0us`"
+    return None
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:

@@ -17,8 +17,6 @@ WorldName = Literal["live", "virtual"]
 SUDO_MARK = "MRC_TESTBED_THROUGH_SUDO"
 """Set for the process sudo starts, so that it never asks twice."""
 
-BMV2 = "simple_switch_grpc"
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -91,12 +89,11 @@ def _why_not_live() -> str | None:
 
 
 def _need_bmv2(wanted: str | None) -> None:
+    from switches.bmv2 import program
+
     if wanted == "virtual":
         raise InputError("--switch bmv2 runs in the live world only: leave out --world virtual")
-    if shutil.which(BMV2) is None:
-        raise InputError(
-            f"--switch bmv2 needs {BMV2} on the PATH: build it from "
-            "https://github.com/p4lang/behavioral-model (./configure --with-pi), or leave out "
-            "--switch to use the engine that comes with the testbed"
-        )
-    raise InputError("--switch bmv2 is not wired into the live world yet: use the engine")
+    try:
+        program.find()
+    except program.Bmv2Missing as error:
+        raise InputError(str(error)) from None

@@ -7,10 +7,13 @@ All calls are synchronous.  Times are nanoseconds of the world's own clock, whic
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from switches.api import CounterValue, PortStats, TableEntry, UpdateType
 from topologies.model import PortRef
+
+BackEnd = Literal["engine", "bmv2"]
+"""What a switch is; in a virtual world always the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class WorldSettings:
     run_dir: Path | None = None
     switch: Mapping[str, Any] = field(default_factory=dict)
     pcap_ports: tuple[str, ...] = ()
+    back_end: BackEnd = "engine"
 
 
 class WorldError(Exception):

@@ -1,5 +1,6 @@
 """What ended incarnations of a switch had counted, so that counts of a run never fall."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -28,11 +29,19 @@ class Past:
         None: all its buffers in use, which is right where it shares them with no other switch.
         """
         device = node.device
-        self.frames += device.switch_stats().buffers if held is None else held
-        ports = [_emptied(port) for port in device.port_stats()]
-        self._ports = self.with_ports(ports)
-        for name in device.program.counter_by_name:
-            self._counters[name] = self.with_counter(name, device.read_counter(name))
+        held = device.switch_stats().buffers if held is None else held
+        names = device.program.counter_by_name
+        counters = {name: device.read_counter(name) for name in names}
+        self.take_over(device.port_stats(), counters, held)
+
+    def take_over(
+        self, ports: list[PortStats], counters: Mapping[str, list[CounterValue]], held: int
+    ) -> None:
+        """As `bury`, from counts already read."""
+        self.frames += held
+        self._ports = self.with_ports([_emptied(port) for port in ports])
+        for name, cells in counters.items():
+            self._counters[name] = self.with_counter(name, cells)
 
     def with_ports(self, now: list[PortStats]) -> list[PortStats]:
         """These and the present incarnation's, an empty list if there is none."""

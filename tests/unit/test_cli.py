@@ -66,8 +66,23 @@ def test_bmv2_that_is_not_there_says_how_to_get_it(
     monkeypatch.setenv("PATH", "/nonexistent")
     code, _, err = called(capsys, monkeypatch, "run", "p2p", "--switch", "bmv2")
     assert code == 2
-    assert "build it from https://github.com/p4lang/behavioral-model" in err
+    assert "simple_switch_grpc is not on the PATH" in err
     assert err.count("\n") == 1
+
+
+def test_many_bmv2_need_many_cores(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.doctor.cores", lambda: 7)
+    code, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2")
+    assert code == 0
+    assert "24 switches of BMv2 need 8 cores and this machine has 7" in out
+    tiny = ("--set", "topology=tiny", "--set", "workload.dst=h2")
+    _, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2", *tiny)
+    assert "BMv2 has no delay" in out
+    small = ("--set", "topology=tiny-bmv2", "--set", "workload.dst=h2")
+    _, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2", *small)
+    assert "BMv2" not in out
 
 
 def test_a_run_folder_that_cannot_be_made(

@@ -49,13 +49,18 @@ class Bmv2BackEnd:
         self._program = settings.program_json.read_bytes()
         self._p4info = settings.p4info.read_text()
         self._running: dict[str, Bmv2Process] = {}
+        self._rebooted: set[str] = set()
 
     def prepare(self, wiring: Wiring, socket_folder: Path) -> None:
         self._wiring = wiring
         self._socket_folder = socket_folder
 
     def start(self, switch: Switch, turn: int) -> Bmv2Process:
+        """BMv2 stays deaf at an interface that was down when it opened it: after a reboot they are
+        up until `load`, and what comes in by then is lost with the wire."""
         name = switch.name
+        if turn:
+            self._set_up(name, up=True)
         running = Bmv2Process(
             Bmv2Settings(
                 name=name,
@@ -77,6 +82,8 @@ class Bmv2BackEnd:
     def load(self, switch: Switch) -> P4RuntimeClient:
         running = self._running[switch.name]
         running.load(self._p4info, self._program)
+        if switch.name in self._rebooted:
+            self._set_up(switch.name, up=False)
         return running.client
 
     def bury(self, name: str, past: Past) -> None:
@@ -89,6 +96,7 @@ class Bmv2BackEnd:
         left = sum(port.tx_packets + port.link_down for port in ports)
         inside = sum(port.rx_packets for port in ports) - left - dropped
         past.take_over(ports, counters, max(inside, 0))
+        self._rebooted.add(name)
 
     def lateness(self, name: str, *, clear: bool) -> None:
         return None
@@ -98,3 +106,6 @@ class Bmv2BackEnd:
 
     def close(self) -> None:
         """Connections end with the processes."""
+
+    def _set_up(self, name: str, up: bool) -> None:
+        self._wiring.set_up(name, list(self._wiring.interfaces(name)), up)
