@@ -1,4 +1,4 @@
-"""The switch half of the ledger: every frame is somewhere, and every counter is needed to say so."""
+"""The switch half of the ledger: every frame is somewhere, and no counter can be spared."""
 
 from switches.api import CONTROL_PRIORITY, DATA_PRIORITY, PortConfig, QueueLimit
 from switches.engine.device import DROP_REASONS, Device
