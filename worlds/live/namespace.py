@@ -3,6 +3,7 @@
 import os
 import socket
 from contextlib import AbstractContextManager
+from typing import Self
 
 from worlds.api import WorldUnavailable
 from worlds.live import libc
@@ -12,19 +13,37 @@ _DISABLE_IPV6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
 
 
 class Namespace:
-    """Made by this constructor, gone when closed and no process is left in it.
+    """Gone when closed and no process is left in it.
 
-    Interfaces that come into it have no IPv6: the kernel says nothing on its own.  Raises
-    WorldUnavailable where that cannot be had.  `netlink` and `socket` (for ioctls) live inside.
+    `netlink` and `socket` (for ioctls) live inside.
     """
 
     def __init__(self) -> None:
+        """The network namespace this thread is in; see `make` and `at`."""
+        self.fd = os.open(libc.NETWORK_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+        self.netlink = Netlink()
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    @classmethod
+    def make(cls) -> Self:
+        """A new one.  Interfaces that come into it have no IPv6: the kernel keeps quiet there.
+
+        Raises WorldUnavailable where that cannot be had.
+        """
         with libc.own_network_namespace_kept():
             libc.unshare(libc.CLONE_NEWNET)
             _silence_ipv6()
-            self.fd = os.open(libc.NETWORK_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
-            self.netlink = Netlink()
-            self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            return cls()
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """The one that file stands for.  Raises OSError."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with libc.network_namespace(fd):
+                return cls()
+        finally:
+            os.close(fd)
 
     def entered(self) -> AbstractContextManager[None]:
         """This thread, and the processes it starts meanwhile, are inside."""

@@ -30,11 +30,35 @@ _SI_KERNEL = 0x80
 
 
 _inside = False
+_init_pid = 0
 
 
 def is_inside() -> bool:
     """Whether this process is the runner in a private namespace."""
     return _inside
+
+
+def init_pid() -> int:
+    """How PID 1 of our private namespace is called outside, for whoever wants to come in."""
+    return _init_pid
+
+
+def enter(pid: int) -> None:
+    """Into the private namespaces of that process; PIDs are the next child's.  Raises OSError."""
+    kinds = {
+        "user": libc.CLONE_NEWUSER,
+        "pid": libc.CLONE_NEWPID,
+        "net": libc.CLONE_NEWNET,
+        "mnt": libc.CLONE_NEWNS,
+    }
+    fds = {}
+    for name in kinds:
+        path = f"/proc/{pid}/ns/{name}"
+        if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
+            fds[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    for name, fd in fds.items():
+        libc.setns(fd, kinds[name])
+        os.close(fd)
 
 
 def run(main: Callable[[], int]) -> int:
@@ -114,6 +138,7 @@ def _leave_pid_namespace(fd: int) -> None:
 
 def _become_init(main: Callable[[], int], mask: Iterable[int], parent: int, told: int) -> NoReturn:
     try:
+        seen_as = int(os.readlink("/proc/self"))
         _die_with(parent)
         libc.unshare(libc.CLONE_NEWNET | libc.CLONE_NEWNS)
         libc.mount("none", "/", "none", libc.MS_REC | libc.MS_PRIVATE)
@@ -123,6 +148,8 @@ def _become_init(main: Callable[[], int], mask: Iterable[int], parent: int, told
         os._exit(INTERNAL_ERROR)
     os.close(told)
     alive = os.pidfd_open(os.getpid())
+    global _init_pid
+    _init_pid = seen_as
     runner = os.fork()
     if runner == 0:
         _die_with(alive)

@@ -7,11 +7,12 @@ never called.
 """
 
 import subprocess
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from mininet.cli import CLI
 from mininet.link import Intf, Link
+from mininet.log import error, output
 from mininet.net import Mininet
 from mininet.node import Node
 
@@ -129,6 +130,24 @@ Mininet.inited = True
 """Makes Mininet.init() a no-op: it would write the machine's sysctls (`fixLimits`)."""
 
 
+class Prompt(CLI):  # type: ignore[misc]
+    """Mininet's prompt, and the counters of the interfaces."""
+
+    prompt = "mrc-testbed> "
+
+    def do_counters(self, line: str) -> None:
+        """Frames by interface, of all nodes or of those named: counters [NODE ...]"""
+        output(f"{'interface':16}{'up':>4}{'rx':>12}{'tx':>12}{'tx_dropped':>12}\n")
+        for name in line.split() or sorted(self.mn.nameToNode):
+            if name not in self.mn.nameToNode:
+                error(f"no node {name}\n")
+                continue
+            for state in self.mn[name].namespace.netlink.interfaces():
+                frames = (state.stats[key] for key in ("rx_packets", "tx_packets", "tx_dropped"))
+                row = "".join(f"{count:12}" for count in frames)
+                output(f"{state.name:16}{'yes' if state.carrier else 'no':>4}{row}\n")
+
+
 class Wiring:
     """All namespaces and links of a fabric, up, silent, with offloads off.
 
@@ -140,13 +159,29 @@ class Wiring:
         self.net = Mininet(topo=None, controller=None, build=False, link=VethLink, intf=VethIntf)
         self._ends: dict[PortRef, End] = {}
         self._namespaces: dict[str, Namespace] = {}
-        self._netlink = Netlink()
         try:
-            self._make_nodes()
+            for node in _node_names(fabric):
+                self._namespaces[node] = Namespace.make()
+            self._name_ends()
             self._make_links()
+            self._tell_mininet()
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def attach(cls, fabric: Fabric, namespaces: Mapping[str, str]) -> Self:
+        """The wiring that somebody else has made: by node, a path to its namespace."""
+        wiring = cls.__new__(cls)
+        wiring.fabric = fabric
+        wiring.net = Mininet(topo=None, controller=None, build=False, link=VethLink, intf=VethIntf)
+        wiring._ends = {}
+        wiring._namespaces = {}
+        for node in _node_names(fabric):
+            wiring._namespaces[node] = Namespace.at(namespaces[node])
+        wiring._name_ends()
+        wiring._tell_mininet()
+        return wiring
 
     @property
     def nodes(self) -> list[str]:
@@ -170,7 +205,7 @@ class Wiring:
 
     def prompt(self) -> None:
         """Mininet's command line, until the user leaves it."""
-        CLI(self.net)
+        Prompt(self.net)
 
     def close(self) -> None:
         """End the shells and let go of the namespaces.  Idempotent."""
@@ -179,24 +214,8 @@ class Wiring:
         self.net.hosts, self.net.switches, self.net.links = [], [], []
         for namespace in self._namespaces.values():
             namespace.close()
-        self._netlink.close()
 
-    def _make_nodes(self) -> None:
-        for host in self.fabric.hosts:
-            self._namespaces[host.name] = Namespace()
-            self.net.addHost(
-                host.name, cls=NamespaceNode, namespace=self._namespaces[host.name], ip=None
-            )
-        for switch in self.fabric.switches:
-            self._namespaces[switch.name] = Namespace()
-            self.net.addSwitch(
-                switch.name,
-                cls=NamespaceNode,
-                namespace=self._namespaces[switch.name],
-                inNamespace=True,
-            )
-
-    def _make_links(self) -> None:
+    def _name_ends(self) -> None:
         index = FIRST_INDEX
         for link in self.fabric.links:
             for end in (link.lower, link.upper):
@@ -207,12 +226,15 @@ class Wiring:
                     self._mac(end),
                 )
                 index += 1
+
+    def _make_links(self) -> None:
         pairs = [(self._ends[link.lower], self._ends[link.upper]) for link in self.fabric.links]
-        self._netlink.make_links(pairs, builders.link_mtu(self.fabric.spec))
+        netlink = Netlink()
+        netlink.make_links(pairs, builders.link_mtu(self.fabric.spec))
+        netlink.close()
         self._turn_offloads_off()
         for node, ports in self._upper_ports().items():
             self.set_up(node, ports, up=True)
-        self._tell_mininet()
 
     def _turn_offloads_off(self) -> None:
         offloads = Offloads()
@@ -226,6 +248,14 @@ class Wiring:
         return ports
 
     def _tell_mininet(self) -> None:
+        for host in self.fabric.hosts:
+            namespace = self._namespaces[host.name]
+            self.net.addHost(host.name, cls=NamespaceNode, namespace=namespace, ip=None)
+        for switch in self.fabric.switches:
+            namespace = self._namespaces[switch.name]
+            self.net.addSwitch(
+                switch.name, cls=NamespaceNode, namespace=namespace, inNamespace=True
+            )
         for link in self.fabric.links:
             lower, upper = self._ends[link.lower], self._ends[link.upper]
             self.net.addLink(
@@ -244,6 +274,10 @@ class Wiring:
         if self.fabric.is_host(end.node):
             return addressing.host_mac(self.fabric.host(end.node), end.port)
         return addressing.switch_mac(self.fabric.switch(end.node), end.port)
+
+
+def _node_names(fabric: Fabric) -> list[str]:
+    return [host.name for host in fabric.hosts] + [switch.name for switch in fabric.switches]
 
 
 class _BareSwitch(Node):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from switches.entries import SwitchSettings
 from topologies import addressing
 from topologies.model import Fabric, PortRef
 from worlds.api import NodeDied, WorldError, WorldSettings
-from worlds.live import libc, losses, private_namespace
+from worlds.live import libc, losses, private_namespace, shell
 from worlds.live.back_end import BackEnd, EngineBackEnd
 from worlds.live.bmv2 import Bmv2BackEnd
 from worlds.live.capture import Capture
@@ -92,6 +92,7 @@ class LiveWorld:
         self._nics.wait_until_ready()
         self._switches.lateness(clear=True)
         self._epoch_ns = time.monotonic_ns()
+        shell.announce(self.settings.run_dir, wiring)
         if self.settings.pcap_ports:
             self._capture = self._start_capture(wiring)
         names = [host.name for host in fabric.hosts]
@@ -204,6 +205,7 @@ class LiveWorld:
         if self._capture is not None:
             self._capture.close()
             self._capture = None
+        shell.withdraw(self.settings.run_dir)
         self._nics.close()
         if self._switches is not None:
             self._switches.close()
