@@ -203,6 +203,12 @@ def clean() -> None:
     typer.echo(f"removed {len(folders)} run folders from {run_folder.RUNS}")
 
 
+@app.command()
+def shell(folder: Folder) -> None:
+    """Mininet's prompt and the counters of a live run in progress, from another terminal."""
+    raise typer.Exit(worlds_choice.shell(folder))
+
+
 @app.command(name="schema")
 def schema_command() -> None:
     """The JSON schema of scenario files, for editors."""

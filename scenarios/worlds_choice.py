@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NoReturn
 
 from topologies.model import Fabric
 from topologies.strict_yaml import InputError
-from worlds.api import World, WorldSettings
+from worlds.api import World, WorldSettings, WorldUnavailable
 
 WorldName = Literal["live", "virtual"]
 
@@ -60,6 +61,16 @@ def make(choice: Choice, fabric: Fabric, settings: WorldSettings) -> World:
     from worlds.virtual.world import VirtualWorld
 
     return VirtualWorld(fabric, settings)
+
+
+def shell(folder: Path) -> int:
+    """The prompt of the live run in progress in that folder.  Raises InputError."""
+    from worlds.live import shell as live_shell
+
+    try:
+        return live_shell.attach(folder)
+    except WorldUnavailable as error:
+        raise InputError(str(error)) from error
 
 
 def through_sudo(wanted: str | None) -> bool:
