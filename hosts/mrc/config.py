@@ -38,6 +38,7 @@ class EndpointConfig:
     linear_cnt, exp_cnt: retries of one packet at that timeout, then at doubled ones (25: for
     ever). hold_down_ns: quiet time after which a port whose carrier returned is used again.
     ev_min_active: 0 means max(1, planes / 2).  probe_interval_ns: 0 means 2 x base RTT.
+    path_policy: "mrc", or one of hosts.mrc.policy to compare it with.
     window_bytes: with cc "fixed" the window of each QP.  tick_ns: of the wire timestamp; any but
     128 sets tsr.  trace_skip is for debugging: SKIP comes and goes with every mark.
     """
@@ -56,6 +57,7 @@ class EndpointConfig:
     ev_min_active: int = 0
     probe_interval_ns: Ns = 0
     probe_successes: int = 3
+    path_policy: str = "mrc"
     cc: str = "nscc"
     window_bytes: int = 1 << 18
     sack_trigger_bytes: int = choices.SACK_TRIGGER_BYTES

@@ -11,6 +11,7 @@ from random import Random
 
 from hosts.errors import UsageError
 from hosts.mrc.ev import TRANSITIONS, Cause, Ev, EvEvent, EvSpec, EvState
+from hosts.mrc.policy import PathPolicy
 from hosts.mrc.units import Ns
 
 SKIP_SCAN_MAX = 16
@@ -31,7 +32,7 @@ class EvSet:
 
     __slots__ = (
         "_backup", "_cursors", "_min_active", "_orders", "_random", "_turn", "active_target",
-        "by_value", "changed", "evs", "plane_count", "plane_mask", "reverse", "skips",
+        "by_value", "changed", "evs", "plane_count", "plane_mask", "policy", "reverse", "skips",
     )  # fmt: skip
 
     def __init__(
@@ -43,11 +44,14 @@ class EvSet:
         min_active: int,
         rng: Random,
         changed: StateChanged,
+        policy: PathPolicy | None = None,
     ) -> None:
         self.plane_count = plane_count
         self._random = rng.random
         self._min_active = min_active
         self.changed = changed
+        self.policy = policy
+        """In place of SKIP and retirement; None: MRC's own rule."""
         self._orders: list[list[Ev]] = [[] for _ in range(plane_count)]
         self._cursors = [0] * plane_count
         self._backup: list[list[Ev]] = [[] for _ in range(plane_count)]
@@ -70,7 +74,7 @@ class EvSet:
 
     # -- selection: the hot path -------------------------------------------------------------
 
-    def select(self, free: int, avoid: Ev | None = None) -> Ev | None:
+    def select(self, free: int, avoid: Ev | None = None, now: Ns = 0) -> Ev | None:
         """The EV for the next packet, among planes in the mask `free`; None if there is none.
 
         The rule of spec 11.2.2: an EV in SKIP becomes GOOD as the rotation passes it, but this
@@ -80,6 +84,8 @@ class EvSet:
         usable = free & self.plane_mask
         if not usable:
             return None
+        if self.policy is not None:
+            return self.policy.select(self._orders, usable, now)
         planes = self.plane_count
         turn = self._turn
         while not usable >> turn & 1:
@@ -151,7 +157,9 @@ class EvSet:
 
     def congested(self, ev: Ev, event: EvEvent) -> None:
         """MARKED or TRIMMED: GOOD becomes SKIP, and stays in the rotation to be passed over."""
-        if ev.state is EvState.GOOD:
+        if self.policy is not None:
+            self.policy.congested(ev, event)
+        elif ev.state is EvState.GOOD:
             ev.state = EvState.SKIP
 
     def may_retire(self, ev: Ev) -> bool:

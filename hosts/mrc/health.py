@@ -56,10 +56,17 @@ class Health:
         at = self._last_hop_ns[ev.plane]
         return at is not None and now - at <= self._config.rto_ns
 
+    def _is_policys(self, ev: Ev, now: Ns) -> bool:
+        """Another path policy draws its own conclusions from losses."""
+        policy = self._requester.evs.policy
+        if policy is not None:
+            policy.lost(ev, now)
+        return policy is not None
+
     def doubt_order(self, ev: Ev, seq: int, now: Ns) -> None:
         """A packet was lost on this EV, unless the NACK of a trim is still under way."""
         doubt = ev.doubt
-        if ev.state not in _IN_USE or self._is_spared(ev, now):
+        if self._is_policys(ev, now) or ev.state not in _IN_USE or self._is_spared(ev, now):
             return
         if doubt is not None and doubt.cause is Cause.ORDER:
             return
@@ -68,6 +75,8 @@ class Health:
 
     def doubt_silence(self, ev: Ev, seq: int, now: Ns) -> None:
         """Nothing was heard of a packet on this EV for too long."""
+        if self._is_policys(ev, now):
+            return
         if ev.state not in _IN_USE or ev.doubt is not None or self._is_spared(ev, now):
             return
         if choices.TIMEOUT_RETIRES_AT_ONCE:

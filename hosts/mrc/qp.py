@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 
 from hosts.errors import UsageError
+from hosts.mrc import policy
 from hosts.mrc.cc.base import CongestionControl
 from hosts.mrc.config import RemoteQp
 from hosts.mrc.ev import Cause, Ev, EvSpec, EvState
@@ -73,6 +74,7 @@ class QueuePair:
         self.evs = EvSet(
             active, backup, plane_count=len(config.ports), min_active=config.min_active, rng=rng,
             changed=self._ev_changed,
+            policy=policy.make(config.path_policy, rng, config.base_rtt_ns),
         )  # fmt: skip
         self.requester = Requester(self, services, self.evs, cc, self.psn, self.fail)
         self.responder = Responder(self, services, self.fail)

@@ -177,7 +177,7 @@ class Requester:
             return self._retransmit(lost, free, now)
         message = self._message
         assert message is not None
-        ev = self.evs.select(free)
+        ev = self.evs.select(free, None, now)
         if ev is None:
             return None
         seq = self._next_seq
@@ -200,7 +200,7 @@ class Requester:
         return self._put_out(sent, False, now)
 
     def _retransmit(self, lost: Sent, free: int, now: Ns) -> tuple[int, bytes] | None:
-        ev = self.evs.select(free, lost.ev)
+        ev = self.evs.select(free, lost.ev, now)
         if ev is None:
             return None
         heapq.heappop(self._lost)
@@ -303,8 +303,11 @@ class Requester:
         if done:
             self._settle(done)
         ev = self.evs.by_value.get(sack.entropy)
-        if sack.m and ev is not None:
-            self._hint(ev, sack.m, now)
+        if ev is not None:
+            if sack.m:
+                self._hint(ev, sack.m, now)
+            elif self.evs.policy is not None:
+                self.evs.policy.arrived(ev, now)
         self._account(sack, rtt_ns, clean, now)
         asked_ns = None
         if sack.pr:
@@ -319,10 +322,11 @@ class Requester:
                 self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
 
     def _rtt_sample(self, sack: Sack, cack: int, now: Ns) -> tuple[Ns | None, bool]:
-        """(round trip of the packet that triggered this SACK, whether it was its only
-        transmission).
+        """(round trip of the packet that triggered this SACK, whether it may lower base RTT).
 
-        The stored send time is the measure, and the EV tells which transmission arrived.
+        The stored send time is the measure, and the EV tells which transmission arrived.  A
+        packet sent again may not, nor a short one: it is serialised faster than those that the
+        window is for, and base RTT never rises again.
         """
         if sack.pr:
             return None, False
@@ -330,7 +334,7 @@ class Requester:
         if sent is None or sent.state != 0 or sent.ev.value != sack.entropy:
             return None, False
         self._rtt_ns = rtt_ns = now - sent.sent_ns
-        return rtt_ns, sent.transmissions == 1
+        return rtt_ns, sent.transmissions == 1 and sent.size == self._full_size
 
     def _settle(self, done: list[Sent]) -> None:
         """Packets acknowledged for the first time, oldest first."""
@@ -597,7 +601,7 @@ class Requester:
         if newest is not None and newest.ev.state in (EvState.GOOD, EvState.SKIP):
             ev = newest.ev
         if ev is None or self._silent:
-            ev = self.evs.select(self.qp.live_mask) or ev
+            ev = self.evs.select(self.qp.live_mask, None, now) or ev
         if ev is not None and self.qp.live_mask >> ev.plane & 1:
             self._counters.tail_probes += 1
             self.health.send_probe(ev, now)
