@@ -433,8 +433,7 @@ class Expressions:
             return self._low_bitwise(op, operands, bits, kind, source)
         if op == "~":
             part = cast(self.low(operands[0], bits, source), kind)
-            code = f"{part.operand} ^ {literal(_greatest(kind))}"
-            return Int(code, kind, 0, _greatest(kind), atom=False)
+            return Int(f"~{part.operand}", kind, 0, _greatest(kind), atom=False)
         if op == "<<":
             return self._low_shift(operands, bits, kind, source)
         if op == "two_comp_mod" and bits <= _const(operands[1], source):

@@ -110,6 +110,8 @@ class _Pipeline:
         ]
         return [
             f"/* {comment(program.name)}, lowered to C.  Do not edit: change the P4. */",
+            "/* expressions.py has seen to operands of comparisons that can be negative. */",
+            '#pragma GCC diagnostic ignored "-Wsign-compare"',
             '#include "bytes.h"',
             '#include "frame.h"',
             '#include "state.h"',
