@@ -378,6 +378,10 @@ class Endpoint:
             it.carrier = up
             self._port_moved(it, now_ns)
 
+    def port_admin_up(self, port: int) -> bool:
+        """The administrator's last word (mrc_ctl_query_port)."""
+        return self._ports[port].admin_up
+
     def set_port_admin(self, port: int, up: bool, now_ns: int) -> None:
         """The administrator's word (mrc_ctl_modify_port)."""
         self._now = now_ns

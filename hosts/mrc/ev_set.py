@@ -217,6 +217,10 @@ class EvSet:
             ev.resting = False
             self._put_in(ev)
 
+    def keep_active(self, count: int) -> None:
+        """Retire no EV below so many active ones (an EV profile's `ev_min_active`)."""
+        self._min_active = count
+
     # -- numbers -------------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
