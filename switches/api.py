@@ -132,7 +132,10 @@ class PortConfig:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """Monotonic counts and the present depth.  trim = trim_sent + trim_drop + trims queued now."""
+    """Monotonic counts and the present depth.  trim = trim_sent + trim_drop + trims queued now.
+
+    dropped: refused at the limit; refused trims are in trim_drop alone.
+    """
 
     enqueued: int
     dequeued: int

@@ -8,8 +8,9 @@
  * hold many switches.  After any call that takes `now_ns`, call sw_poll until it gives NULL, then
  * ask sw_next_timeout.
  *
- * Sources: pool.c switch.c traffic.c (this file), control.c (control.h), tables.c externs.c, the
- * generated program; plus library.c for the shared library, or process*.c for the executable.
+ * Sources: pool.c, switch.c, groups.c and traffic.c (this file), control.c, tables.c, externs.c, the
+ * generated program; besides library.c and network.c for the shared library, process*.c for the
+ * executable.
  */
 #ifndef SWITCH_H
 #define SWITCH_H
