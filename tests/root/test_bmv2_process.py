@@ -36,7 +36,7 @@ class Bench:
     """One switch and the far ends of its wires, all in one namespace."""
 
     def __init__(self, run_dir: Path) -> None:
-        self.namespace = Namespace()
+        self.namespace = Namespace.make()
         ends = range(10, 10 + 6, 2)
         fd = self.namespace.fd
         self.namespace.netlink.make_links(
