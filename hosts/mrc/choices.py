@@ -53,5 +53,7 @@ REVERSE_PLANE_MISSES_MAX = 2
 PORT_STATUS_REPEAT_MAX_NS = 1_000_000_000
 """A port status is repeated until answered, at intervals that double from the RTO up to this."""
 
-AETH_MSN_COUNTS_COMPLETED = True
-"""AETH.MSN is the number of messages completed, modulo 2^24 (IBTA: first message -> 1)."""
+AETH_MSN_OFFSET = 0
+"""AETH.MSN is the number of messages completed, modulo 2^24, as IBTA counts (first message: 1).
+With
+-1 it is the MSN of the last one completed, as METH counts."""

@@ -115,6 +115,19 @@ class Endpoint:
         qp.post(request)
         self._schedule(qp)
 
+    def deny_ev(self, qpn: int, value: int, denied: bool, now_ns: int) -> None:
+        """The controller's word on an EV of a QP.  Raises UsageError if there is no such EV."""
+        self._now = now_ns
+        qp = self.qp(qpn)
+        ev = qp.evs.by_value.get(value)
+        if ev is None:
+            raise UsageError(f"QP {qpn} has no EV {value:#x}")
+        if denied:
+            qp.requester.health.deny(ev, now_ns)
+        else:
+            qp.requester.health.allow(ev, now_ns)
+        self._schedule_all()
+
     # -- what comes out --------------------------------------------------------------------------
 
     def poll_completions(self) -> list[Completion]:

@@ -194,6 +194,21 @@ class Health:
             if ev.plane == plane and ev.state is EvState.ASSUMED_BAD:
                 self._timers.set(ev.timer, now + int(self._rng.random() * every))
 
+    def deny(self, ev: Ev, now: Ns) -> None:
+        """The controller takes an EV out of use."""
+        ev.doubt = None
+        self._timers.stop(ev.timer)
+        self._requester.evs.deny(ev, now)
+
+    def allow(self, ev: Ev, now: Ns) -> None:
+        """The controller's denial ends; an EV of a plane that is down is retired like the
+        others."""
+        if ev.state is not EvState.DENIED:
+            return
+        self._requester.evs.bring_back(ev, EvEvent.ALLOW, Cause.CONTROLLER, now)
+        if not self._requester.qp.live_mask >> ev.plane & 1:
+            self.retire(ev, EvEvent.PORT_DOWN, Cause.PORT, now)
+
     def stop(self) -> None:
         for ev in self._requester.evs.evs:
             ev.doubt = None

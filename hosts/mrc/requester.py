@@ -334,7 +334,7 @@ class Requester:
         if sent is None or sent.state != 0 or sent.ev.value != sack.entropy:
             return None, False
         self._rtt_ns = rtt_ns = now - sent.sent_ns
-        return rtt_ns, sent.transmissions == 1 and sent.size == self._full_size
+        return rtt_ns, sent.transmissions == 1
 
     def _settle(self, done: list[Sent]) -> None:
         """Packets acknowledged for the first time, oldest first."""
@@ -477,7 +477,8 @@ class Requester:
             self._fail(status or Status.REMOTE_OPERATION_ERROR, f"nak_{code}", now)
             return
         messages = self._unacked_messages
-        while messages and serial_diff(aeth.msn, messages[0].msn, 24) > 0:
+        completed = aeth.msn - choices.AETH_MSN_OFFSET
+        while messages and serial_diff(completed, messages[0].msn, 24) > 0:
             message = messages[0]
             if message.next_index < message.packet_count:
                 self._counters.rx_control_invalid += 1

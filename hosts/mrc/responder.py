@@ -222,9 +222,12 @@ class Responder:
     def _send_ack(self) -> None:
         self._acked_count = self.completed_count
         self._qp.send_control(
-            Aeth.ack(self.completed_count & 0xFFFFFF), self.window.cack & PSN_MASK
+            Aeth.ack(self._aeth_msn()), self.window.cack & PSN_MASK
         )
         self._counters.tx_ack += 1
+
+    def _aeth_msn(self) -> int:
+        return (self.completed_count + choices.AETH_MSN_OFFSET) & 0xFFFFFF
 
     def _send_nack(self, p: Packet, seq: int, reason: NackReason) -> None:
         nack = Nack(
@@ -269,7 +272,7 @@ class Responder:
     def _send_nak(self) -> None:
         assert self._nak is not None
         code, psn = self._nak
-        self._qp.send_control(Aeth.nak(code, self.completed_count & 0xFFFFFF), psn)
+        self._qp.send_control(Aeth.nak(code, self._aeth_msn()), psn)
         self._counters.tx_nak += 1
 
     def receive_in_error(self, p: Packet) -> None:

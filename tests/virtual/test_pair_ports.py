@@ -2,6 +2,7 @@
 
 import pytest
 
+from hosts.errors import UsageError
 from hosts.mrc.ev import EvState
 from hosts.mrc.message import Status
 from hosts.wire.erth import EndpointOp
@@ -172,3 +173,23 @@ def test_the_administrator_can_close_a_port() -> None:
     pair.write(1 << 20, wr_id=1)
     pair.run_to_end(2)
     assert {plane for _, plane, _ in pair.data()} == {0, 1}
+
+
+def test_denied_evs_carry_nothing_and_an_allowed_one_of_a_dead_plane_waits_for_it() -> None:
+    pair = Pair(planes=2, evs_per_plane=2)
+    endpoint = pair.a.endpoint
+    denied = [ev.value for ev in pair.qa.evs.evs if ev.plane == 0]
+    for value in denied:
+        endpoint.deny_ev(pair.qa.qpn, value, True, pair.loop.now_ns)
+    pair.write(1 << 20)
+    pair.run_to_end()
+    assert {plane for _, plane, _ in pair.data()} == {1}
+    one_sided(pair, 0, 0, up=False)
+    for value in denied:
+        endpoint.deny_ev(pair.qa.qpn, value, False, pair.loop.now_ns)
+    assert {ev.state for ev in pair.qa.evs.evs if ev.plane == 0} == {EvState.ASSUMED_BAD}
+    one_sided(pair, 0, 0, up=True)
+    pair.run(MS)
+    assert {ev.state for ev in pair.qa.evs.evs} == {EvState.GOOD}
+    with pytest.raises(UsageError):
+        endpoint.deny_ev(pair.qa.qpn, 12345, True, pair.loop.now_ns)
