@@ -9,7 +9,7 @@ name: short-tails
 claim: messages that end in a short packet leave the window of full ones alone
 topology: tiny
 transport: {kind: mrc, routing: srv6, evs_per_plane: 2}
-workload: {kind: write, src: h0, dst: h1, bytes: 1MiB, message_bytes: 9000}
+workload: {kind: write, src: h0, dst: h1, bytes: 1MiB, message_bytes: 9000B}
 expect: [job.completed]
 """
 
