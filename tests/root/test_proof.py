@@ -20,7 +20,7 @@ from scapy.utils import RawPcapReader
 from hosts.wire.packet import Packet, parse_frame
 from scenarios import load
 from scenarios.runner import Runner
-from tests.root.inside import ROOT, inside, run
+from tests.root.inside import ROOT, inside, run_judged
 from tests.support import live
 from worlds.live.world import LiveWorld
 
@@ -64,7 +64,7 @@ def _result(scenario: Path) -> dict[str, Any]:
 
 def test_the_same_run_unbroken_passes(tmp_path: Path) -> None:
     scenario = _scenario(tmp_path)
-    done = run(_words(scenario))
+    done = run_judged(_words(scenario))
     assert done.returncode == 0, done.stdout + done.stderr
     result = _result(scenario)
     assert result["verdict"] == "pass"
@@ -77,7 +77,7 @@ def test_without_the_shift_in_the_compiled_program_no_byte_arrives(tmp_path: Pat
     broken = tmp_path / "no_shift.json"
     broken.write_text(json.dumps(program))
     scenario = _scenario(tmp_path, max_duration="4s")
-    done = run(_words(scenario, "--program", str(broken)))
+    done = run_judged(_words(scenario, "--program", str(broken)))
     assert done.returncode == 1, done.stdout + done.stderr
     result = _result(scenario)
     assert result["verdict"] == "fail"
@@ -116,7 +116,7 @@ def test_a_switch_killed_in_the_middle_of_a_run_is_named(tmp_path: Path) -> None
 
 def test_one_byte_flipped_at_the_receiver_fails_the_run(tmp_path: Path) -> None:
     scenario = _scenario(tmp_path)
-    done = run(_words(scenario, "--corrupt-byte", "h2:70000"))
+    done = run_judged(_words(scenario, "--corrupt-byte", "h2:70000"))
     assert done.returncode == 1, done.stdout + done.stderr
     result = _result(scenario)
     assert result["verdict"] == "fail"
@@ -125,7 +125,7 @@ def test_one_byte_flipped_at_the_receiver_fails_the_run(tmp_path: Path) -> None:
 
 def test_an_expectation_that_cannot_be_met_fails_the_run(tmp_path: Path) -> None:
     scenario = _scenario(tmp_path, "goodput >= 1gbit")
-    done = run(_words(scenario))
+    done = run_judged(_words(scenario))
     assert done.returncode == 1, done.stdout + done.stderr
     failed = [e["expr"] for e in _result(scenario)["expectations"] if not e["ok"]]
     assert failed == ["goodput >= 1gbit"]

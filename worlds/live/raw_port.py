@@ -6,6 +6,7 @@ import socket
 import struct
 
 from worlds.api import WorldUnavailable
+from worlds.live.packet_ring import PacketRing
 
 RECEIVE_BYTES_MIN = 8 << 20
 """Of socket buffer, as the kernel accounts it; a default one held 24 frames of 4238 bytes."""
@@ -29,6 +30,7 @@ class RawPort:
     """Opens in the network namespace of the calling thread.
 
     `outgoing`: also hears what anybody sends there, as a capture does.
+    Where the kernel gives no buffer of that size (a user namespace), a ring takes its place.
     `sent_down`: frames that the interface refused because it is down.  `sent_refused`: frames that
     the kernel refused for any other reason.  Raises WorldUnavailable if the socket cannot have its
     buffer, OSError for the rest.
@@ -39,6 +41,7 @@ class RawPort:
         self.sent_down = 0
         self.sent_refused = 0
         self._ring_drops = 0
+        self._ring: PacketRing | None = None
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         try:
             self._prepare(outgoing)
@@ -55,20 +58,29 @@ class RawPort:
         _buffer(sock, _SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BYTES_MIN)
         _buffer(sock, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BYTES)
         got = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2  # the kernel doubles it
-        if got < RECEIVE_BYTES_MIN:
-            raise WorldUnavailable(
-                f"{self.interface}: needs a receive buffer of {RECEIVE_BYTES_MIN} bytes, the "
-                f"kernel gives {got}: run as root or raise net.core.rmem_max"
-            )
         if not outgoing:
+            if got < RECEIVE_BYTES_MIN:
+                self._ring = self._open_ring(got)
             sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         sock.bind((self.interface, _ETH_P_ALL))
+
+    def _open_ring(self, got: int) -> PacketRing:
+        try:
+            return PacketRing(self.socket, self.interface)
+        except OSError as error:
+            raise WorldUnavailable(
+                f"{self.interface}: needs a receive buffer of {RECEIVE_BYTES_MIN} bytes, the "
+                f"kernel gives {got} and no ring ({error.strerror}): run as root or raise "
+                "net.core.rmem_max"
+            ) from error
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def receive(self) -> bytes | None:
         """The next frame, or None if there is none now.  An interface gone down is no error."""
+        if self._ring is not None:
+            return self._ring.take()
         try:
             return self.recv(FRAME_BYTES_MAX)
         except BlockingIOError:
@@ -109,6 +121,8 @@ class RawPort:
         return self._ring_drops
 
     def close(self) -> None:
+        if self._ring is not None:
+            self._ring.close()
         self.socket.close()
 
 
