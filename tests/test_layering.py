@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "hosts.roce": ("hosts.roce", "hosts.wire", "hosts.errors"),
     "hosts.workload": ("hosts.workload", "hosts.errors"),
     "switches": (),
+    "switches.program": ("switches.program",),
     "switches.entries": ("switches.api", "topologies"),
     "switches.engine": ("switches.engine", "switches.api", "switches.program"),
     "switches.engine.bench": ("switches", "topologies"),

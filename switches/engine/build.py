@@ -23,7 +23,7 @@ COMPILERS = ("cc", "gcc", "clang")
 
 _FLAGS = ("-std=c11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-g1")
 _SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-_LOWERING = ("program.py", "engine/build.py", "engine/lower")
+_LOWERING = ("program", "engine/build.py", "engine/lower")
 
 
 class BuildError(Exception):

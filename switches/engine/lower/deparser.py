@@ -1,8 +1,8 @@
 """The deparser: checksums, then the valid headers in front of the payload."""
 
-from switches.engine.lower.actions import header_bytes
 from switches.engine.lower.bits import emit_lines
 from switches.engine.lower.layout import VALID, Layout, TypeLayout
+from switches.engine.lower.primitives import header_bytes
 from switches.program import UnsupportedProgram
 
 _TAIL = """\

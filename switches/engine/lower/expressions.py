@@ -12,9 +12,21 @@ What neither can hold in 128 bits is refused.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from switches.engine.lower.bits import literal, load_bits, mask
+from switches.engine.lower.integers import (
+    TYPE_BITS,
+    Int,
+    cast,
+    combine,
+    constant,
+    greatest,
+    known_comparison,
+    range_type,
+    ring_high,
+    shifted_right,
+    unsigned_type,
+)
 from switches.engine.lower.layout import (
     VALID,
     WORD_BITS,
@@ -47,76 +59,6 @@ _BOOL_OPS = frozenset(
 )
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _RING_OPS = frozenset("+-*")
-
-
-@dataclass(frozen=True, slots=True)
-class Int:
-    """C code of a number: its C type, and the least and greatest value it can have.
-
-    From `low` the value is only right modulo 2**bits, and `high` bounds what the C code gives.
-    atom: needs no parentheses as an operand.
-    """
-
-    code: str
-    type: str
-    low: int
-    high: int
-    atom: bool = True
-
-    @property
-    def operand(self) -> str:
-        return self.code if self.atom else f"({self.code})"
-
-
-def unsigned_type(bits: int) -> str | None:
-    """The working type for unsigned numbers of so many bits."""
-    if bits <= 32:
-        return "uint32_t"
-    if bits <= 64:
-        return "uint64_t"
-    return "u128" if bits <= WORD_BITS else None
-
-
-def range_type(low: int, high: int) -> str | None:
-    """The working type that holds a range, or None."""
-    if low >= 0:
-        return unsigned_type(high.bit_length())
-    bits = max((-low - 1).bit_length(), high.bit_length()) + 1
-    return "int64_t" if bits <= 64 else "i128" if bits <= WORD_BITS else None
-
-
-_TYPE_BITS = {
-    "uint8_t": 8,
-    "uint16_t": 16,
-    "uint32_t": 32,
-    "uint64_t": 64,
-    "u128": 128,
-    "int64_t": 64,
-    "i128": 128,
-}
-
-
-def cast(value: Int, kind: str) -> Int:
-    if value.type == kind:
-        return value
-    return Int(f"({kind}){value.operand}", kind, value.low, value.high)
-
-
-def _greatest(kind: str) -> int:
-    return (1 << _TYPE_BITS[kind]) - 1
-
-
-def constant(value: int) -> Int:
-    """Raises UnsupportedProgram above 128 bits."""
-    if value < 0:
-        kind = range_type(value, value)
-        if kind is None:
-            raise UnsupportedProgram("a constant of more than 128 bits")
-        return Int(f"~({kind}){constant(-value - 1).code}", kind, value, value, atom=False)
-    found = unsigned_type(value.bit_length())
-    if found is None:
-        raise UnsupportedProgram("a constant of more than 128 bits")
-    return Int(literal(value), found, value, value)
 
 
 class Expressions:
@@ -258,7 +200,7 @@ class Expressions:
             corners = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
             low, high = min(corners), max(corners)
         kind = self._range(min(low, a.low, b.low), max(high, a.high, b.high), source)
-        return _combine(op, a, b, kind, low, high)
+        return combine(op, a, b, kind, low, high)
 
     def _exact_bitwise(self, op: str, operands: Sequence[Value], source: Source | None) -> Int:
         left, right = _binary(op, operands, source)
@@ -271,7 +213,7 @@ class Expressions:
             width = max(a.high, b.high).bit_length()
             high = min(a.high, b.high) if op == "&" else (1 << width) - 1
             kind = self._range(0, max(a.high, b.high), source)
-            return _combine(op, a, b, kind, 0, high)
+            return combine(op, a, b, kind, 0, high)
         half = max(v.bit_length() for v in (a.low, a.high, b.low, b.high))
         kind = self._range(-(1 << half), (1 << half) - 1, source)
         a, b = cast(a, kind), cast(b, kind)
@@ -289,7 +231,7 @@ class Expressions:
         kind = unsigned_type(bits)
         assert kind is not None
         high = min(bound, part.high)
-        if _TYPE_BITS[part.type] > _TYPE_BITS[kind]:
+        if TYPE_BITS[part.type] > TYPE_BITS[kind]:
             part = cast(part, kind)
         return Int(f"{part.operand} & {literal(bound)}", kind, 0, high, atom=False)
 
@@ -305,20 +247,20 @@ class Expressions:
             kind = self._range(low, high, source)
             if by.low == by.high:
                 factor = Int(literal(1 << by.low), "", 1 << by.low, 1 << by.low)
-                return _combine("*", cast(a, kind), cast(factor, kind), kind, low, high)
+                return combine("*", cast(a, kind), cast(factor, kind), kind, low, high)
             power = Int(f"({kind})1 << {by.operand}", kind, 1, 1 << by.high, atom=False)
-            return _combine("*", cast(a, kind), power, kind, low, high)
+            return combine("*", cast(a, kind), power, kind, low, high)
         kind = self._range(a.low, a.high, source)
-        low, high = _shifted_right(a, by)
+        low, high = shifted_right(a, by)
         if by.low == by.high:
-            if by.low >= _TYPE_BITS[kind]:
+            if by.low >= TYPE_BITS[kind]:
                 if a.low >= 0:
                     return constant(0)
-                by = constant(_TYPE_BITS[kind] - 1)
+                by = constant(TYPE_BITS[kind] - 1)
             a = cast(a, kind)
             return Int(f"{a.operand} >> {by.operand}", kind, low, high, atom=False)
         name = "shift_right_signed" if a.low < 0 else "shift_right"
-        code = f"{name}{_TYPE_BITS[kind]}({a.code}, {cast(by, 'uint64_t').code})"
+        code = f"{name}{TYPE_BITS[kind]}({a.code}, {cast(by, 'uint64_t').code})"
         return Int(code, kind, low, high)
 
     def _exact_division(self, op: str, operands: Sequence[Value], source: Source | None) -> Int:
@@ -401,7 +343,7 @@ class Expressions:
         part = self.exact(value, source)
         if part.low >= 0:
             return part
-        return Int(cast(part, kind).code, kind, 0, _greatest(kind))
+        return Int(cast(part, kind).code, kind, 0, greatest(kind))
 
     def _wide_slice(self, value: Value, bits: int, source: Source | None) -> Int | None:
         """Bits of a field of more than 128 bits, shifted right by a constant or not at all."""
@@ -428,12 +370,12 @@ class Expressions:
         op, operands = value.op, value.operands
         if op in _RING_OPS:
             a, b = (self.low(o, bits, source) for o in _binary(op, operands, source))
-            return _combine(op, a, b, kind, 0, _low_high(op, a, b, kind))
+            return combine(op, a, b, kind, 0, ring_high(op, a, b, kind))
         if op in ("&", "|", "^"):
             return self._low_bitwise(op, operands, bits, kind, source)
         if op == "~":
             part = cast(self.low(operands[0], bits, source), kind)
-            return Int(f"~{part.operand}", kind, 0, _greatest(kind), atom=False)
+            return Int(f"~{part.operand}", kind, 0, greatest(kind), atom=False)
         if op == "<<":
             return self._low_shift(operands, bits, kind, source)
         if op == "two_comp_mod" and bits <= _const(operands[1], source):
@@ -458,8 +400,8 @@ class Expressions:
         high = (1 << max(a.high, b.high).bit_length()) - 1
         if op == "&":
             high = min(a.high, b.high)
-        wide = max((a.type, b.type, kind), key=lambda t: _TYPE_BITS[t])
-        return _combine(op, a, b, wide, 0, high)
+        wide = max((a.type, b.type, kind), key=lambda t: TYPE_BITS[t])
+        return combine(op, a, b, wide, 0, high)
 
     def _low_shift(
         self, operands: Sequence[Value], bits: int, kind: str, source: Source | None
@@ -472,12 +414,12 @@ class Expressions:
             return constant(0)
         if by.low != by.high:
             part = cast(self.low(left, bits, source), kind)
-            code = f"shift_left{_TYPE_BITS[kind]}({part.code}, {cast(by, 'uint64_t').code})"
-            return Int(code, kind, 0, _greatest(kind))
+            code = f"shift_left{TYPE_BITS[kind]}({part.code}, {cast(by, 'uint64_t').code})"
+            return Int(code, kind, 0, greatest(kind))
         part = cast(self.low(left, bits - by.low, source), kind)
         if by.low == 0:
             return part
-        high = min(part.high << by.low, _greatest(kind))
+        high = min(part.high << by.low, greatest(kind))
         return Int(f"{part.operand} << {by.operand}", kind, 0, high, atom=False)
 
     # --- truth values
@@ -528,7 +470,7 @@ class Expressions:
             if wide is not None:
                 return wide if op == "==" else f"!{wide}"
         a, b = self.exact(left, source), self.exact(right, source)
-        known = _known_comparison(op, a, b)
+        known = known_comparison(op, a, b)
         if known is not None:
             return "true" if known else "false"
         kind = self._range(min(a.low, b.low), max(a.high, b.high), source)
@@ -567,45 +509,6 @@ def same_places(a: Place, b: Place) -> str:
 
 def _is_word(place: Place) -> bool:
     return not (place.varbit or place.wide)
-
-
-def _known_comparison(op: str, a: Int, b: Int) -> bool | None:
-    """What a comparison gives whatever the values, or None."""
-    below, above = a.high < b.low, a.low > b.high
-    if op in ("==", "!="):
-        return (op == "!=") if below or above else None
-    if op in (">", "<="):
-        if a.high <= b.low:
-            return op == "<="
-        return (op == ">") if above else None
-    if a.low >= b.high:
-        return op == ">="
-    return (op == "<") if below else None
-
-
-def _combine(op: str, a: Int, b: Int, kind: str, low: int, high: int) -> Int:
-    """a op b, computed in `kind`."""
-    signed = kind in ("int64_t", "i128")
-    if signed or _TYPE_BITS[b.type] > _TYPE_BITS[kind]:
-        b = cast(b, kind)
-    if signed or _TYPE_BITS[a.type] > _TYPE_BITS[kind] or kind not in (a.type, b.type):
-        a = cast(a, kind)
-    return Int(f"{a.operand} {op} {b.operand}", kind, low, high, atom=False)
-
-
-def _low_high(op: str, a: Int, b: Int, kind: str) -> int:
-    """A bound on what a ring operation of unsigned words gives."""
-    most = _greatest(kind)
-    if op == "+" and a.high + b.high <= most:
-        return a.high + b.high
-    if op == "*" and a.high * b.high <= most:
-        return a.high * b.high
-    return most
-
-
-def _shifted_right(a: Int, by: Int) -> tuple[int, int]:
-    corners = [v >> min(n, WORD_BITS) for v in (a.low, a.high) for n in (by.low, by.high)]
-    return min(corners), max(corners)
 
 
 def _binary(op: str, operands: Sequence[Value], source: Source | None) -> tuple[Value, Value]:

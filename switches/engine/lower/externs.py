@@ -1,10 +1,11 @@
 """Registers, counters, calculations and checksums: declarations, and one C function each hash."""
 
-from switches.engine.lower.actions import Externs, unused
+from switches.engine.lower.actions import unused
 from switches.engine.lower.bits import Piece, literal, pieces_of, store_lines
 from switches.engine.lower.expressions import Expressions
 from switches.engine.lower.layout import VALID, WORD_BITS, Layout, Place
 from switches.engine.lower.names import Scope, comment
+from switches.engine.lower.primitives import Externs
 from switches.program import (
     Calculation,
     Checksum,

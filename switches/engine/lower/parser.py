@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from switches.engine.lower.actions import Externs, Primitives, unused
+from switches.engine.lower.actions import unused
 from switches.engine.lower.bits import extract_lines, literal, load_bits
 from switches.engine.lower.expressions import Expressions, to_field
 from switches.engine.lower.layout import Layout, Place, TypeLayout
 from switches.engine.lower.names import Scope, comment
+from switches.engine.lower.primitives import Externs, Primitives
 from switches.program import (
     AccessField,
     Const,

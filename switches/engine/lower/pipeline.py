@@ -1,6 +1,6 @@
 """The whole program: standard metadata, the two halves, clones, and `const struct program`."""
 
-from switches.engine.lower.actions import Actions, standard_field, unused
+from switches.engine.lower.actions import Actions, unused
 from switches.engine.lower.bits import mask
 from switches.engine.lower.controls import ControlLowering
 from switches.engine.lower.deparser import DeparserLowering
@@ -8,6 +8,7 @@ from switches.engine.lower.externs import ExternsLowering
 from switches.engine.lower.layout import Layout, Place
 from switches.engine.lower.names import comment
 from switches.engine.lower.parser import ParserLowering
+from switches.engine.lower.primitives import standard_field
 from switches.engine.lower.tables import Tables
 from switches.program import (
     Const,
