@@ -5,6 +5,7 @@
 
 from hosts.control.constants import (
     CcMask,
+    EpOp,
     EvFmtMode,
     EvMode,
     EvOp,
@@ -24,13 +25,14 @@ from hosts.control.controller import (
     EvProfileAttr,
     FmtProfileAttr,
 )
+from hosts.control.endpoint_ops import EpBatch, EpReq, EpRsp
 from hosts.control.events import EvEvent, EvEventCq
 from hosts.control.fields import EvField, expand
 from hosts.control.profiles import EV_UNPOPULATED, Ev, NsccCfg
 
 __all__ = [
-    "EV_UNPOPULATED", "CcMask", "CcProfileAttr", "Controller", "CtlDeviceAttr", "Ev", "EvEvent",
-    "EvEventCq", "EvField", "EvFmtMode", "EvMode", "EvOp", "EvOpEntry", "EvOpFlags",
+    "EV_UNPOPULATED", "CcMask", "CcProfileAttr", "Controller", "CtlDeviceAttr", "EpBatch",
+    "EpOp", "EpReq", "EpRsp", "Ev", "EvEvent", "EvEventCq", "EvField", "EvFmtMode", "EvMode", "EvOp", "EvOpEntry", "EvOpFlags",
     "EvProfileAttr", "EvProfileMask", "EvState", "FmtMask", "FmtProfileAttr", "NsccCfg", "OptCap",
     "PortAdminState", "ProfileState", "expand",
 ]  # fmt: skip

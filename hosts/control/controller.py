@@ -7,12 +7,13 @@ that a call is about; so have these.
 
 import errno
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from hosts.control.constants import (
     NSCC,
     CcMask,
+    EpOp,
     EvFmtMode,
     EvMode,
     EvOp,
@@ -24,6 +25,7 @@ from hosts.control.constants import (
     PortAdminState,
     ProfileState,
 )
+from hosts.control.endpoint_ops import EpBatch, EpReq
 from hosts.control.events import EvEvent, EvEventCq
 from hosts.control.fields import EvField
 from hosts.control.profiles import (
@@ -156,7 +158,7 @@ class Controller:
             cc_max_profiles=PROFILES_MAX,
             algorithms=(NSCC,),
             phy_port_mask=sum(2 << plane for plane in range(self._port_count)),
-            opt_attr=OptCap.EV_EVENT | OptCap.EV_EVENT_PRECISE_DROP_CNT,
+            opt_attr=OptCap.EV_EVENT | OptCap.EV_EVENT_PRECISE_DROP_CNT | OptCap.EP_OP_EV_PROBE,
         )
 
     @property
@@ -356,6 +358,7 @@ class Controller:
     ) -> EvProfileAttr:
         """mrc_ctl_query_ev_profile, all attributes; entries: the array, or (QUERY_EV_STATE) those
         asked for, each with its state."""
+        self._context.collect()
         profile = self._evs.get(profile_id, EvProfile())
         asked = [entry.ev for entry in entries] if entries is not None else profile.evs
         told = tuple(
@@ -443,6 +446,17 @@ class Controller:
         if after is not before and profile.event_mask and after in profile.event_mask:
             for queue in self._queues:
                 queue.tell(EvEvent(profile_id, ev, 0, after))
+
+    # -- endpoint operations --------------------------------------------------------------------
+
+    def ep_batch_send(
+        self, req_tc: int, op_type: EpOp, requests: Sequence[EpReq], rsp_timeout: int
+    ) -> EpBatch:
+        """mrc_ctl_ep_batch_send_wait without the waiting: see EpBatch.wait.
+
+        req_tc: DSCP.  rsp_timeout in ns.  Raises ApiError(EINVAL, ENOTSUP).
+        """
+        return EpBatch(self._context, req_tc, op_type, requests, rsp_timeout)
 
     # -- what contexts ask (hosts.verbs.context.Profiles) --------------------------------------
 

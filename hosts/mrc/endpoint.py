@@ -46,7 +46,7 @@ class Endpoint:
         self.config = config
         self._rng = rng
         self._ports = [Port(i, port.rate_bps) for i, port in enumerate(config.ports)]
-        self._ops = EndpointOps(self)
+        self._ops = self.endpoint_ops = EndpointOps(self)
         self.services = Services(
             config=config,
             rng=rng,
@@ -177,7 +177,7 @@ class Endpoint:
             return
         opcode = packet.opcode
         if packet.dest_qpn == ENDPOINT_QPN:
-            self._ops.receive(packet, now_ns)
+            self._ops.receive(packet, port, now_ns)
             return
         qp = self._qps.get(packet.dest_qpn)
         if _FIRST_WRITE <= opcode <= _LAST_WRITE:

@@ -3,6 +3,8 @@
 They belong to no QP, but only a QP knows paths to a peer, so they travel on a QP's EVs.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hosts.mrc import choices
@@ -14,22 +16,27 @@ from hosts.mrc.units import Ns, ticks
 from hosts.wire.eeth import Eeth
 from hosts.wire.erth import EndpointOp, Erth
 from hosts.wire.packet import Packet
+from hosts.wire.template import FrameTemplate
 
 if TYPE_CHECKING:
     from hosts.mrc.endpoint import Endpoint
 
 REQUEST_ID_BITS = 16
+Answered = Callable[[int, Ns], None]
+"""(plane the answer came in by, time)."""
+
 EV_PROBES_MAX = 4096
 """Unanswered EV probes remembered; the oldest are forgotten first."""
 
 
 class EndpointOps:
-    __slots__ = ("_endpoint", "_ev_probes", "_next_id")
+    __slots__ = ("_asked", "_endpoint", "_ev_probes", "_next_id")
 
     def __init__(self, endpoint: "Endpoint") -> None:
         self._endpoint = endpoint
         self._next_id = 0
         self._ev_probes: dict[int, Ev] = {}
+        self._asked: dict[int, Answered] = {}
 
     def _new_id(self) -> int:
         request_id = self._next_id
@@ -84,13 +91,34 @@ class EndpointOps:
         self._endpoint.services.counters.tx_ep_request += 1
         self._endpoint.services.send_control(ev.plane, frame)
 
+    def ask(
+        self, template: FrameTemplate, plane: int, header: Erth, *, tclass: int,
+        answered: Answered, now: Ns,
+    ) -> int:  # fmt: skip
+        """A request of the controller's own, on whatever path; returns its id, for `forget`.
+
+        `header` gets the time stamp.  The peer must have a QP with us: only a QP knows the way
+        back.
+        """
+        request_id = self._new_id()
+        self._asked[request_id] = answered
+        stamped = replace(header, **self._stamp(now))
+        frame = template.emit_control(stamped, psn=request_id, traffic_class=tclass)
+        self._endpoint.services.counters.tx_ep_request += 1
+        self._endpoint.services.send_control(plane, frame)
+        return request_id
+
+    def forget(self, request_id: int) -> None:
+        """Its answer no longer matters."""
+        self._asked.pop(request_id, None)
+
     def _stamp(self, now: Ns) -> dict[str, int]:
         tick_ns = self._endpoint.config.tick_ns
         return {"tx_ticks": ticks(now, tick_ns), "tsr": int(tick_ns != 128)}
 
     # -- arrivals --------------------------------------------------------------------------------
 
-    def receive(self, packet: Packet, now: Ns) -> None:
+    def receive(self, packet: Packet, plane: int, now: Ns) -> None:
         counters = self._endpoint.services.counters
         peer = self._endpoint.peers.get(packet.inner_src)
         if peer is None:
@@ -100,7 +128,7 @@ class EndpointOps:
             self._request(peer, packet, packet.erth, now)
         elif packet.eeth is not None:
             counters.rx_ep_response += 1
-            self._response(peer, packet, packet.eeth, now)
+            self._response(peer, packet, packet.eeth, plane, now)
         else:
             counters.rx_control_invalid += 1
 
@@ -126,8 +154,12 @@ class EndpointOps:
         frame = qp.endpoint_template(ev).emit_control(header, psn=request_id)
         self._endpoint.services.send_control(ev.plane, frame)
 
-    def _response(self, peer: Peer, packet: Packet, eeth: Eeth, now: Ns) -> None:
+    def _response(self, peer: Peer, packet: Packet, eeth: Eeth, plane: int, now: Ns) -> None:
         request_id = packet.psn & 0xFFFF
+        answered = self._asked.pop(request_id, None)
+        if answered is not None:
+            answered(plane, now)
+            return
         if eeth.op == EndpointOp.PORT_STATUS_UPDATE:
             if request_id == peer.pending_id:
                 peer.pending_id = None

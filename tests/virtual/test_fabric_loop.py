@@ -8,7 +8,7 @@ import pytest
 
 from switches.api import PortConfig, QueueLimit, UpdateType
 from switches.engine.build import build
-from switches.engine.fabric import EngineFabric, FabricError, FabricSwitch
+from switches.engine.network import EngineNetwork, NetworkError, NetworkSwitch
 from switches.entries import fault
 from tests.virtual.test_world import INCAST, MS, P2P, P4, RING, Run
 from topologies.model import PortRef
@@ -79,26 +79,26 @@ def test_both_loops_show_a_tap_the_same_frames() -> None:
 
 
 @pytest.fixture
-def fabric() -> EngineFabric:
-    return EngineFabric(build(P4 / "mrc.json").library, 2)
+def fabric() -> EngineNetwork:
+    return EngineNetwork(build(P4 / "mrc.json").library, 2)
 
 
-def test_places_and_ports_are_checked(fabric: EngineFabric) -> None:
-    FabricSwitch(fabric, 0, "a", 4, 1)
+def test_places_and_ports_are_checked(fabric: EngineNetwork) -> None:
+    NetworkSwitch(fabric, 0, "a", 4, 1)
     with pytest.raises(MemoryError):
-        FabricSwitch(fabric, 0, "again", 4, 1)
+        NetworkSwitch(fabric, 0, "again", 4, 1)
     with pytest.raises(MemoryError):
-        FabricSwitch(fabric, 2, "beyond", 4, 1)
+        NetworkSwitch(fabric, 2, "beyond", 4, 1)
     with pytest.raises(ValueError, match="0 ports"):
-        FabricSwitch(fabric, 1, "b", 0, 1)
-    with pytest.raises(FabricError):
+        NetworkSwitch(fabric, 1, "b", 0, 1)
+    with pytest.raises(NetworkError):
         fabric.send(0, 0, bytes(20_000), 0)
 
 
 def test_frames_to_a_switch_that_is_gone_are_counted_and_held_ones_freed(
-    fabric: EngineFabric,
+    fabric: EngineNetwork,
 ) -> None:
-    switch = FabricSwitch(fabric, 0, "a", 4, 1)
+    switch = NetworkSwitch(fabric, 0, "a", 4, 1)
     limit = QueueLimit(10, 100_000)
     switch.device.configure_port(
         0, PortConfig(rate_bps=1000, ingress_delay_ns=50, queues=(limit, limit))
@@ -115,8 +115,8 @@ def test_frames_to_a_switch_that_is_gone_are_counted_and_held_ones_freed(
     assert fabric.events >= 2
 
 
-def test_events_wait_for_their_time(fabric: EngineFabric) -> None:
-    FabricSwitch(fabric, 1, "b", 2, 1)
+def test_events_wait_for_their_time(fabric: EngineNetwork) -> None:
+    NetworkSwitch(fabric, 1, "b", 2, 1)
     fabric.send(1, 0, bytes(60), 500)
     fabric.run(500)
     assert fabric.events == 0

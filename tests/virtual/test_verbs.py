@@ -13,6 +13,8 @@ from hosts.control import (
     CcMask,
     CcProfileAttr,
     Controller,
+    EpOp,
+    EpReq,
     Ev,
     EvField,
     EvFmtMode,
@@ -46,6 +48,7 @@ from hosts.verbs import (
     WcStatus,
     WrOpcode,
 )
+from hosts.wire.dscp import Dscp
 from hosts.wire.packet import parse_frame
 from worlds.rng import stream
 from worlds.virtual.link import Impairment
@@ -449,6 +452,60 @@ def test_cc_profiles_name_the_one_algorithm() -> None:
     assert config.base_rtt == 10_000
     assert code(lambda: c.check_cc(CC)) == "EINVAL"  # this endpoint runs a fixed window
     assert code(lambda: c.check_cc(CC + 1)) == "EINVAL"
+
+
+def test_a_batch_of_ev_probes_tells_which_paths_work() -> None:
+    bench = Bench()
+    a, b = bench.a, bench.b
+    requests = [
+        EpReq(i, a.context.query_gid(), b.context.query_gid(), EvFmtMode.SRV6, ev)
+        for i, ev in enumerate(bench.array)
+    ]
+    batch = a.controller.ep_batch_send(Dscp.NO_TRIM, EpOp.EV_PROBE, requests, MS)
+    assert batch.wait() is None
+    bench.run(MS // 2)
+    responses = batch.wait()
+    assert responses is not None
+    assert sorted(response.req_id for response in responses) == [0, 1, 2, 3]
+    assert {response.port for response in responses} <= {1, 2}
+    assert all(4000 <= response.rtt < 20_000 for response in responses)
+
+    def lose(frame: bytes, now_ns: int) -> bool:
+        return parse_frame(frame).outer_dst == bench.array[2].val[:16]
+
+    bench.loop.impair(0, 0, Impairment(delay_ns=2000, drop_if=lose))
+    batch = a.controller.ep_batch_send(Dscp.NO_TRIM, EpOp.EV_PROBE, requests, MS)
+    bench.run(2 * MS)
+    assert code(batch.wait) == "ETIMEDOUT"
+    assert sorted(response.req_id for response in batch.responses) == [0, 1, 3]
+
+
+def test_a_port_status_update_moves_the_peer_off_that_plane() -> None:
+    bench = Bench()
+    a, b = bench.a, bench.b
+    gids = a.context.query_gid(), b.context.query_gid()
+    request = EpReq(1, *gids, EvFmtMode.SRV6, bench.array[0], port_status=0b010)
+    batch = a.controller.ep_batch_send(Dscp.CONTROL, EpOp.PORT_STATUS_UPDATE, [request], MS)
+    bench.run(MS // 2)
+    assert batch.wait() is not None
+    told = {e.ev.port: e.state for e in b.controller.query_ev_profile(EVS).entries}
+    assert told == {1: EvState.GOOD, 2: EvState.ASSUMED_BAD}
+
+
+def test_endpoint_requests_that_cannot_be_are_refused() -> None:
+    bench = Bench()
+    a = bench.a
+    us, them = a.context.query_gid(), bench.b.context.query_gid()
+    good = EpReq(1, us, them, EvFmtMode.SRV6, bench.array[0])
+    for bad, why in (
+        (replace(good, sgid=them), "EINVAL"),
+        (replace(good, dgid=bytes(16)), "ENOTSUP"),
+        (replace(good, req_ev=EV_UNPOPULATED), "EINVAL"),
+        (replace(good, req_id=1 << 16), "EINVAL"),
+    ):
+        assert code(lambda: a.controller.ep_batch_send(0, EpOp.EV_PROBE, [bad], MS)) == why  # noqa: B023
+    twice = [good, good]
+    assert code(lambda: a.controller.ep_batch_send(0, EpOp.EV_PROBE, twice, MS)) == "EINVAL"
 
 
 def test_devices_hints_and_contexts_tell_what_they_are() -> None:
