@@ -32,7 +32,8 @@ from hosts.control.profiles import EV_UNPOPULATED, Ev, NsccCfg
 
 __all__ = [
     "EV_UNPOPULATED", "CcMask", "CcProfileAttr", "Controller", "CtlDeviceAttr", "EpBatch",
-    "EpOp", "EpReq", "EpRsp", "Ev", "EvEvent", "EvEventCq", "EvField", "EvFmtMode", "EvMode", "EvOp", "EvOpEntry", "EvOpFlags",
+    "EpOp", "EpReq", "EpRsp", "Ev", "EvEvent", "EvEventCq", "EvField", "EvFmtMode", "EvMode",
+    "EvOp", "EvOpEntry", "EvOpFlags",
     "EvProfileAttr", "EvProfileMask", "EvState", "FmtMask", "FmtProfileAttr", "NsccCfg", "OptCap",
     "PortAdminState", "ProfileState", "expand",
 ]  # fmt: skip
