@@ -131,7 +131,7 @@ def balance(
     if not stopped:
         return ()
     counts = {host: stop["ledger"] for host, stop in stopped.items()}
-    frames = _frames(counts, switch_stats, losses, rebooted)
+    frames = _frames(counts, switch_stats, losses)
     switches = [_switch(name, stats, rebooted) for name, stats in switch_stats.items()]
     return (
         frames,
@@ -146,7 +146,6 @@ def _frames(
     counts: Mapping[str, Mapping[str, int]],
     switch_stats: Mapping[str, Mapping[str, Any]],
     losses: Mapping[str, int],
-    rebooted: set[str],
 ) -> Book:
     explained: dict[str, int] = {"received": _sum(counts, "rx_frames")}
     for place, reason, count in drops_by_place(switch_stats):
@@ -155,9 +154,6 @@ def _frames(
         explained[place] = explained.get(place, 0) + count
     explained["in queues"] = sum(_queued(stats) for stats in switch_stats.values())
     sent = _sum(counts, "tx_frames")
-    if rebooted and not any(place.startswith("power_cut:") for place in losses):
-        missing = sent - sum(explained.values())
-        explained[f"power_cut:{','.join(sorted(rebooted))}"] = max(missing, 0)
     return Book("frames", sent, explained)
 
 
