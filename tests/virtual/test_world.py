@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scenarios.load import Loaded, load_text
 from scenarios.observe import Observed
 from scenarios.runner import Runner
 from switches.api import UpdateType
+from switches.engine.build import build
 from switches.entries import DROPS_COUNTER, SwitchSettings, fault
 from topologies.model import PortRef
 from topologies.thresholds import Thresholds
@@ -166,6 +168,12 @@ def test_python_hash_seeds_change_nothing() -> None:
         )
         prints.add(done.stdout)
     assert len(prints) == 1
+
+
+def test_the_optimiser_of_the_c_compiler_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimised = Run(INCAST).fingerprint()
+    monkeypatch.setattr("worlds.virtual.world.build", partial(build, opt="-O0"))
+    assert Run(INCAST).fingerprint() == optimised
 
 
 def test_the_path_shifts_sixteen_bits_a_hop() -> None:
