@@ -118,7 +118,7 @@ class Ev:
 
     __slots__ = (
         "bad_cause", "doubt", "drop_count", "endpoint_template", "in_flight", "is_active",
-        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "serial",
+        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "sent", "serial",
         "state", "template", "timer", "value",
     )  # fmt: skip
 
@@ -135,6 +135,8 @@ class Ev:
         self.doubt: Doubt | None = None
         self.in_flight: deque[Sent] = deque()
         self.serial = 0
+        self.sent = 0
+        """Data packets sent on it, repeats included."""
         self.drop_count = 0
         self.probe_successes = 0
         self.probe_id: int | None = None

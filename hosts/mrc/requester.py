@@ -32,7 +32,7 @@ from hosts.mrc.outstanding import Outstanding, Sent, SentState, Snapshot
 from hosts.mrc.psn import PSN_MASK, serial_diff, unwrap
 from hosts.mrc.services import Services
 from hosts.mrc.timers import Timer, TimerKind
-from hosts.mrc.units import MPR_UNIT_PSNS, Ns
+from hosts.mrc.units import MPR_UNIT_PSNS, NS_PER_S, Ns
 from hosts.wire.aeth import Aeth, NakCode
 from hosts.wire.nack import Nack, NackReason
 from hosts.wire.opcode import Opcode
@@ -66,7 +66,7 @@ class Requester:
         "_pmtu", "_posted", "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns",
         "_scan_seq", "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns",
         "_timeline", "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight",
-        "_wimm_max", "cc", "evs", "health", "outstanding", "qp", "stall_timer",
+        "_wimm_max", "_wire_ns", "cc", "evs", "health", "outstanding", "qp", "stall_timer",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,8 @@ class Requester:
         self._fail = fail
         self._pmtu = config.pmtu
         self._full_size = nominal_size(config.pmtu)
+        self._wire_ns = [8 * NS_PER_S / port.rate_bps for port in config.ports]
+        """Per byte, by plane."""
         self._tick_ns = config.tick_ns
         self._tsr = int(config.tick_ns != 128)
         self._rto = config.rto_ns
@@ -213,6 +215,7 @@ class Requester:
         outstanding = self.outstanding
         outstanding.by_seq[seq] = sent
         ev.serial = sent.serial = ev.serial + 1
+        ev.sent += 1
         ev.in_flight.append(sent)
         cc = self.cc
         cc.inflight_bytes = inflight = cc.inflight_bytes + sent.size
@@ -324,17 +327,18 @@ class Requester:
     def _rtt_sample(self, sack: Sack, cack: int, now: Ns) -> tuple[Ns | None, bool]:
         """(round trip of the packet that triggered this SACK, whether it may lower base RTT).
 
-        The stored send time is the measure, and the EV tells which transmission arrived.  A
-        packet sent again may not, nor a short one: it is serialised faster than those that the
-        window is for, and base RTT never rises again.
+        The stored send time is the measure, and the EV tells which transmission arrived.  Frames
+        go out whole, when their last bit would, so the time on our own wire is added.  A packet
+        sent again may not, nor a short one: it is serialised faster than those that the window
+        is for, and base RTT never rises again.
         """
         if sack.pr:
             return None, False
         sent = self.outstanding.by_seq.get(cack + sack.ack_psn_offset)
         if sent is None or sent.state != 0 or sent.ev.value != sack.entropy:
             return None, False
-        self._rtt_ns = rtt_ns = now - sent.sent_ns
-        return rtt_ns, sent.transmissions == 1
+        self._rtt_ns = rtt_ns = now - sent.sent_ns + int(sent.size * self._wire_ns[sent.ev.plane])
+        return rtt_ns, sent.transmissions == 1 and sent.size == self._full_size
 
     def _settle(self, done: list[Sent]) -> None:
         """Packets acknowledged for the first time, oldest first."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hosts.errors import UsageError
 from hosts.mrc import choices
 from hosts.mrc.config import RemoteQp
+from hosts.mrc.ev_counts import EvCounts
 from hosts.mrc.message import Completion, CompletionKind, Status
 from hosts.mrc.psn import PSN_MASK, unwrap
 from hosts.mrc.reorder import ReorderWindow
@@ -38,7 +39,8 @@ class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
         "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
-        "_stashed_imms", "_trigger", "completed_count", "mpr_units", "window",
+        "_stashed_imms", "_trigger", "completed_count", "delivered", "duplicate", "mpr_units",
+        "rejected", "trimmed", "window",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +70,11 @@ class Responder:
         self.completed_count = 0
         self._acked_count = 0
         self._nak: tuple[NakCode, int] | None = None
+        self.delivered = EvCounts()
+        """Data packets by EV and by what became of them; each is in one of the four."""
+        self.duplicate = EvCounts()
+        self.trimmed = EvCounts()
+        self.rejected = EvCounts()
 
     def connect(self, remote: RemoteQp) -> None:
         self.window = ReorderWindow(remote.psn)
@@ -97,6 +104,7 @@ class Responder:
             return
         if ahead > self._mpr:
             self._counters.rx_data_window += 1
+            self.rejected.count(p.ev)
             if choices.ABOVE_WINDOW_NACK:
                 self._send_nack(p, seq, NackReason.PSN_OOR_WINDOW)
             return
@@ -104,10 +112,15 @@ class Responder:
         if length or p.imm is not None:
             refusal = self._refusal(p, length, ahead)
             if refusal is not None:
+                self.rejected.count(p.ev)
                 self._refuse(refusal, seq, now)
                 return
         counters = self._counters
         counters.rx_data_new += 1
+        try:
+            self.delivered[p.ev] += 1
+        except KeyError:
+            self.delivered.count(p.ev)
         counters.rx_payload_bytes += length
         self._rcvd_bytes += p.udp_payload_length + NOMINAL_OVERHEAD_BYTES
         self._credit += length if length > _CREDIT_MIN else _CREDIT_MIN
@@ -156,10 +169,12 @@ class Responder:
         if marked:
             self._counters.rx_data_marked += 1
         self._counters.rx_data_duplicate += 1
+        self.duplicate.count(p.ev)
         self._send_sack(p, seq, marked)
 
     def _trimmed(self, p: Packet, seq: int) -> None:
         """Nothing of it is believed but who sent it and what it was."""
+        self.trimmed.count(p.ev)
         if p.trimmed_last_hop:
             self._counters.rx_data_trimmed_lasthop += 1
             reason = NackReason.TRIMMED_LASTHOP
@@ -278,5 +293,6 @@ class Responder:
     def receive_in_error(self, p: Packet) -> None:
         """Data for a QP in ERROR: the NAK again where the peer waits for a word."""
         self._counters.rx_data_naked += 1
+        self.rejected.count(p.ev)
         if self._nak is not None and (p.ack_req or p.rtx):
             self._send_nak()
