@@ -60,6 +60,7 @@ class LiveWorld:
         self._socket_folder: _SocketFolder | None = None
         kind = EngineBackEnd if settings.back_end == "engine" else Bmv2BackEnd
         self._back_end: BackEnd = kind(fabric, settings)
+        libc.ask_for_short_slices()  # for every process that is started from here on
         self._nics = Nics(self._logs)
         self._imported = False
         self._capture: Capture | None = None
