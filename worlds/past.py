@@ -7,6 +7,10 @@ from typing import Protocol
 from switches.api import CounterValue, PortStats, QueueStats
 from switches.engine.device import Device
 
+SNAPSHOT_TRIES = 20
+"""A live switch goes on emptying its queues while it is asked: a frame that left between two
+answers would be counted twice or not at all, so it is asked again."""
+
 
 class HasDevice(Protocol):
     """A switch of the engine, library or process."""
@@ -29,10 +33,15 @@ class Past:
         None: all its buffers in use, which is right where it shares them with no other switch.
         """
         device = node.device
-        held = device.switch_stats().buffers if held is None else held
-        names = device.program.counter_by_name
-        counters = {name: device.read_counter(name) for name in names}
-        self.take_over(device.port_stats(), counters, held)
+        tries = 0
+        while True:
+            before = device.switch_stats().buffers
+            ports = device.port_stats()
+            counters = {name: device.read_counter(name) for name in device.program.counter_by_name}
+            tries += 1
+            if tries == SNAPSHOT_TRIES or device.switch_stats().buffers == before:
+                break
+        self.take_over(ports, counters, before if held is None else held)
 
     def take_over(
         self, ports: list[PortStats], counters: Mapping[str, list[CounterValue]], held: int
