@@ -17,6 +17,7 @@ from worlds.live.control import ChannelClosed, ControlChannel
 
 ANSWER_WITHIN_S = 5.0
 _HOW_WITHIN_S = 0.5
+PARENT_LOG = "nic_process.log"
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +41,7 @@ class Nics:
         self._spawned: list[int] = []
         self._ended: dict[int, int] = {}
         parent, theirs = control.pair()
-        log = open(logs / "nic_process.log", "ab") if logs else None  # noqa: SIM115
+        log = open(logs / PARENT_LOG, "ab") if logs else None  # noqa: SIM115
         command = ["-m", "worlds.live.nic_process", "--control-fd", str(theirs.fileno())]
         self._parent = subprocess.Popen(
             [sys.executable, *command],
@@ -61,8 +62,15 @@ class Nics:
         try:
             self._channel.receive()
         except (ChannelClosed, TimeoutError) as error:
-            how = _status(self._parent.poll()) if self._parent.poll() is not None else "no answer"
-            raise WorldError(f"the NIC processes cannot be started: {how}") from error
+            raise WorldError(f"the NIC processes cannot be started: {self._why()}") from error
+
+    def _why(self) -> str:
+        try:
+            how = _status(self._parent.wait(timeout=1.0))
+        except subprocess.TimeoutExpired:
+            return "no answer"
+        last_words = _last_line(self._logs / PARENT_LOG if self._logs else None)
+        return f"{how}: {last_words}" if last_words else how
 
     def spawn(self, hosts: Iterable[tuple[str, Sequence[tuple[str, int]], int]]) -> None:
         """(name, (interface, index) by port, namespace descriptor) each; all side by side."""
