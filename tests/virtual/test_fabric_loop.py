@@ -1,7 +1,12 @@
 """The compiled event loop does what the plain one does: every event, every count, in order."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,3 +128,36 @@ def test_events_wait_for_their_time(fabric: EngineNetwork) -> None:
     fabric.run(501)
     assert fabric.events == 1
     assert fabric.last_ns == 500
+
+
+SANITIZED = """
+from functools import partial
+import worlds.virtual.world as world
+from switches.engine.build import build
+world.build = partial(build, sanitize=True)
+from tests.virtual.test_fabric_loop import RING, Run, bad_wires, reboot
+for before in (reboot, bad_wires):
+    run = Run(RING, before=before)
+    run.world.close()
+    assert run.jobs()["h0"]["completed"]
+"""
+
+
+def test_the_compiled_loop_is_clean_under_the_sanitizers() -> None:
+    """In a process of its own, since the address sanitizer has to be there from the start."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("gcc is not installed")
+    asked = [gcc, "-print-file-name=libasan.so"]
+    asan = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(asan).is_absolute():
+        pytest.skip("libasan is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", SANITIZED],
+        cwd=P4.parents[1],
+        env={**os.environ, "LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
