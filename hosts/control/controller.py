@@ -27,7 +27,6 @@ from hosts.control.constants import (
 )
 from hosts.control.endpoint_ops import EpBatch, EpReq
 from hosts.control.events import EvEvent, EvEventCq
-from hosts.control.fields import EvField
 from hosts.control.profiles import (
     EV_UNPOPULATED,
     SRV6_INDEX_MAX,
@@ -42,6 +41,7 @@ from hosts.control.profiles import (
 )
 from hosts.mrc.ev import Cause, EvSpec
 from hosts.mrc.ev import EvEvent as Happening
+from hosts.mrc.ev_profile import EvField
 from hosts.mrc.trace import TraceEvent
 from hosts.verbs.context import Context
 from hosts.verbs.cq import CompChannel

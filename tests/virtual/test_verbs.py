@@ -98,7 +98,7 @@ class Nic:
         c.modify_ev_fmt_profile(
             FMT, FmtProfileAttr(ONLINE, fmt_fields=widths), FmtMask.STATE | FmtMask.OP
         )
-        fields = tuple(EvField(width, mask=(1 << width) - 1) for width in widths)
+        fields = tuple(EvField(width=width, mask=(1 << width) - 1) for width in widths)
         c.modify_ev_profile(
             EVS,
             EvProfileAttr(OFFLINE, ev_mode=EvMode.EXP, ev_fmt_profile_id=FMT, ev_count=evs,
@@ -393,7 +393,10 @@ def test_profiles_live_as_the_header_says() -> None:
     def evs(attr: EvProfileAttr, mask: EvProfileMask) -> str:
         return code(lambda: c.modify_ev_profile(EVS, attr, mask))
 
-    fields = (EvField(16, mask=0xFFFF), EvField(16, init_val=0xC000, mask=0x3FFF))
+    fields = (
+        EvField(width=16, mask=0xFFFF),
+        EvField(width=16, init_val=0xC000, mask=0x3FFF),
+    )
     offline = EvProfileAttr(
         OFFLINE, ev_mode=EvMode.GEN, ev_fmt_profile_id=FMT, ev_count=6, fields=fields
     )
