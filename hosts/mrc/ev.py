@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hosts.mrc.timers import Timer, TimerKind
+from hosts.mrc.units import Ns
 from hosts.wire.template import FrameTemplate
 
 if TYPE_CHECKING:
@@ -97,14 +98,16 @@ class EvSpec:
 class Doubt:
     """A suspicion against an EV that is not yet a verdict; the EV rests meanwhile.
 
-    `seq` is the packet that raised it.  ORDER is a loss for certain unless the NACK of a trim is
-    still on its way (it may be overtaken by SACKs on other planes), so it waits for that.  TIMEOUT
-    may be the loss of SACKs rather than of data, so it is tried by probes on the same path.
+    `seq` is the packet that raised it, sent at `sent_ns`.  ORDER is a loss for certain unless
+    the NACK of a trim is still on its way (it may be overtaken by SACKs on other planes), so it
+    waits for that.  TIMEOUT may be the loss of SACKs rather than of data, so it is tried by
+    probes on the same path.
     """
 
-    __slots__ = ("cause", "probes_left", "seq")
+    __slots__ = ("cause", "probes_left", "sent_ns", "seq")
 
-    def __init__(self, cause: Cause, seq: int, probes_left: int) -> None:
+    def __init__(self, cause: Cause, seq: int, probes_left: int, sent_ns: Ns) -> None:
+        self.sent_ns = sent_ns
         self.cause = cause
         self.seq = seq
         self.probes_left = probes_left
@@ -118,8 +121,8 @@ class Ev:
 
     __slots__ = (
         "bad_cause", "doubt", "drop_count", "endpoint_template", "in_flight", "is_active",
-        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "sent", "serial",
-        "state", "template", "timer", "value",
+        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "sent",
+        "serial", "state", "template", "timer", "value",
     )  # fmt: skip
 
     def __init__(self, spec: EvSpec) -> None:

@@ -19,6 +19,7 @@ from hosts.mrc.units import Ns
 from hosts.wire.sack import EvHint
 
 if TYPE_CHECKING:
+    from hosts.mrc.outstanding import Sent
     from hosts.mrc.requester import Requester
 
 PROBES_MAX = 1024
@@ -51,10 +52,11 @@ class Health:
     def last_hop_trim(self, plane: int, now: Ns) -> None:
         self._last_hop_ns[plane] = now
 
-    def _is_spared(self, ev: Ev, now: Ns) -> bool:
-        """The last hop of its plane is trimming, and may have dropped a trimmed packet."""
+    def _is_spared(self, ev: Ev, sent_ns: Ns) -> bool:
+        """The last hop of its plane was trimming when the packet passed or since, and may have
+        dropped what it had trimmed."""
         at = self._last_hop_ns[ev.plane]
-        return at is not None and now - at <= self._config.rto_ns
+        return at is not None and at >= sent_ns - self._config.base_rtt_ns
 
     def _is_policys(self, ev: Ev, now: Ns) -> bool:
         """Another path policy draws its own conclusions from losses."""
@@ -63,26 +65,28 @@ class Health:
             policy.lost(ev, now)
         return policy is not None
 
-    def doubt_order(self, ev: Ev, seq: int, now: Ns) -> None:
+    def doubt_order(self, ev: Ev, sent: "Sent", now: Ns) -> None:
         """A packet was lost on this EV, unless the NACK of a trim is still under way."""
         doubt = ev.doubt
-        if self._is_policys(ev, now) or ev.state not in _IN_USE or self._is_spared(ev, now):
+        if self._is_policys(ev, now):
+            return
+        if ev.state not in _IN_USE or self._is_spared(ev, sent.sent_ns):
             return
         if doubt is not None and doubt.cause is Cause.ORDER:
             return
-        self._doubt(ev, Doubt(Cause.ORDER, seq, 0))
+        self._doubt(ev, Doubt(Cause.ORDER, sent.seq, 0, sent.sent_ns))
         self._timers.set(ev.timer, now + self._config.rto_ns)
 
-    def doubt_silence(self, ev: Ev, seq: int, now: Ns) -> None:
+    def doubt_silence(self, ev: Ev, sent: "Sent", now: Ns) -> None:
         """Nothing was heard of a packet on this EV for too long."""
         if self._is_policys(ev, now):
             return
-        if ev.state not in _IN_USE or ev.doubt is not None or self._is_spared(ev, now):
+        if ev.state not in _IN_USE or ev.doubt is not None or self._is_spared(ev, sent.sent_ns):
             return
         if choices.TIMEOUT_RETIRES_AT_ONCE:
             self.retire(ev, EvEvent.LOST, Cause.TIMEOUT, now)
             return
-        self._doubt(ev, Doubt(Cause.TIMEOUT, seq, choices.DOUBT_PROBES))
+        self._doubt(ev, Doubt(Cause.TIMEOUT, sent.seq, choices.DOUBT_PROBES, sent.sent_ns))
         self._try(ev, now)
 
     def _doubt(self, ev: Ev, doubt: Doubt) -> None:
@@ -168,7 +172,7 @@ class Health:
         if doubt is not None:
             if doubt.probes_left:
                 self._try(ev, now)
-            elif self._is_spared(ev, now):
+            elif self._is_spared(ev, doubt.sent_ns):
                 self._clear(ev)  # trims of the last hop became known only after the loss
             else:
                 self.retire(ev, EvEvent.LOST, doubt.cause, now)

@@ -382,7 +382,7 @@ class Requester:
             if sent.state == SentState.OUTSTANDING:
                 self._counters.rtx_order += 1
                 self._lose(sent, now)
-            self.health.doubt_order(sent.ev, sent.seq, now)
+            self.health.doubt_order(sent.ev, sent, now)
         self._suspects = undecided
 
     def _scan(self, now: Ns) -> None:
@@ -401,7 +401,7 @@ class Requester:
             ):
                 self._counters.rtx_tolerance += 1
                 self._lose(sent, now)
-                self.health.doubt_silence(sent.ev, seq, now)
+                self.health.doubt_silence(sent.ev, sent, now)
             seq += 1
         self._scan_seq = seq
 
@@ -552,7 +552,7 @@ class Requester:
         sent.timeouts += 1
         self._counters.rtx_timeout += 1
         self._lose(sent, now)
-        self.health.doubt_silence(sent.ev, sent.seq, now)
+        self.health.doubt_silence(sent.ev, sent, now)
 
     # -- silence -------------------------------------------------------------------------------
 
