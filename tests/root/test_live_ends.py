@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,10 @@ START_WITHIN_S = 60.0
 class Held:
     """A runner with a world in its hands, started by us; `mark` names all its processes."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *, prefix: Sequence[str] = ()) -> None:
         self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.root.hold", str(folder), *words],
+            [*prefix, sys.executable, "-m", "tests.root.hold", str(folder)],
             cwd=ROOT,
             env={**os.environ, live.MARK: self.mark},
             stdout=subprocess.PIPE,
@@ -106,6 +106,26 @@ def test_nothing_is_left_after_ctrl_c_at_a_terminal(held: Held) -> None:
     os.killpg(held.process.pid, signal.SIGINT)
     held.check_gone()
     assert held.process.returncode == 128 + signal.SIGINT
+
+
+def test_a_second_ctrl_c_does_not_break_off_the_tidying(held: Held, tmp_path: Path) -> None:
+    for _ in range(3):
+        os.killpg(held.process.pid, signal.SIGINT)
+        time.sleep(0.02)
+    held.check_gone()
+    assert held.process.returncode == 128 + signal.SIGINT
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+
+
+def test_an_interrupt_ends_also_a_run_in_the_background_of_a_script(tmp_path: Path) -> None:
+    """Where a shell starts it with SIGINT ignored."""
+    held = Held(tmp_path, prefix=["sh", "-c", 'trap "" INT; exec "$@"', "sh"])
+    try:
+        held.process.send_signal(signal.SIGINT)
+        held.check_gone()
+        assert held.process.returncode == 128 + signal.SIGINT
+    finally:
+        held.end()
 
 
 def test_nothing_is_left_after_kill_9_of_the_process_inside(held: Held) -> None:

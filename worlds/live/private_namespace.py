@@ -158,8 +158,8 @@ def _become_init(main: Callable[[], int], mask: Iterable[int], parent: int, told
 
 
 def _become_runner(main: Callable[[], int], mask: Iterable[int]) -> NoReturn:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _exit_on_signal)
+    for number in _FORWARDED:  # also where the shell had SIGINT ignored for a background job
+        signal.signal(number, _stop)
     global _inside
     _inside = True
     code = INTERNAL_ERROR
@@ -178,7 +178,12 @@ def _become_runner(main: Callable[[], int], mask: Iterable[int]) -> NoReturn:
         os._exit(code)
 
 
-def _exit_on_signal(number: int, _frame: object) -> NoReturn:
+def _stop(number: int, _frame: object) -> NoReturn:
+    """Once: a second signal must not break off the tidying that the first one began."""
+    for each in _FORWARDED:
+        signal.signal(each, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     raise SystemExit(128 + number)
 
 
