@@ -56,7 +56,7 @@ class Health:
         """The last hop of its plane was trimming when the packet passed or since, and may have
         dropped what it had trimmed."""
         at = self._last_hop_ns[ev.plane]
-        return at is not None and at >= sent_ns - self._config.base_rtt_ns
+        return at is not None and at >= sent_ns - self._config.rto_ns
 
     def _is_policys(self, ev: Ev, now: Ns) -> bool:
         """Another path policy draws its own conclusions from losses."""
