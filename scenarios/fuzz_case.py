@@ -50,7 +50,11 @@ def make(seed: int, rng: random.Random) -> Case:
             "routing": rng.choice(("srv6", "srv6", "structured")),
             "evs_per_plane": rng.randint(1, 4),
         },
-        "switches": {"trimming": rng.random() < 0.8, "ecn": rng.random() < 0.8},
+        "switches": {
+            "trimming": rng.random() < 0.8,
+            "trim_size": rng.choice((128, 144, 256)),
+            "ecn": rng.random() < 0.8,
+        },
         "workload": _workload(rng, hosts, topology["pmtu"]),
         "expect": ["job.bytes_corrupt == 0"],
         "seed": seed,
@@ -102,8 +106,8 @@ def _topology(rng: random.Random) -> dict[str, Any]:
 
 def _workload(rng: random.Random, hosts: list[str], pmtu: int) -> dict[str, Any]:
     packets = rng.randint(*PACKETS)
-    chosen = rng.sample(hosts, rng.randint(2, min(len(hosts), 5)))
-    kind = rng.choice(("write", "incast", "permutation", "ring_allreduce"))
+    chosen = rng.sample(hosts, rng.randint(2, min(len(hosts), 6)))
+    kind = rng.choice(("write", "incast", "incast", "permutation", "ring_allreduce"))
     odd = rng.choice((0, 1, pmtu - 1))
     each = max(packets // len(chosen), 2) * pmtu + odd
     message = rng.choice((None, pmtu // 2, pmtu, 3 * pmtu + 1, 20 * pmtu))
@@ -153,6 +157,14 @@ def _fault(rng: random.Random, fabric: Fabric, clock: _Clock, label: str) -> dic
             "switch": switch.name,
             "links": links,
             "probability": share,
+            **lasting,
+        },
+        lambda: {"fault": "plane_down", "plane": rng.randrange(fabric.spec.planes), **lasting},
+        lambda: {
+            "fault": "corrupt",
+            "switch": switch.name,
+            "links": links,
+            "probability": "5%",
             **lasting,
         },
         lambda: {
