@@ -2,9 +2,11 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -100,6 +102,55 @@ def ceiling_pps() -> float:
         return derive.LIVE_PACKETS_PER_SECOND * min(cores / REFERENCE_CORES, 4)
 
 
-def measure_ceiling_pps(checkout: Path) -> int:
-    """Not measured yet: the figure of design section 8 for this number of cores."""
-    return round(ceiling_pps())
+def measure_ceiling_pps() -> int:
+    """From the processor time a packet costs live; kept for `plan`.  Raises CannotMeasure.
+
+    Two runs that differ in length only, so that building the fabric does not count.
+    """
+    packets = []
+    seconds = []
+    for steps in TRIAL_STEPS:
+        count, used = _trial(steps)
+        packets.append(count)
+        seconds.append(used)
+    cost_s = (seconds[1] - seconds[0]) / (packets[1] - packets[0])
+    if cost_s <= 0:
+        raise CannotMeasure("the machine is too busy: the longer trial took no more time")
+    pps = round(len(os.sched_getaffinity(0)) / cost_s)
+    kept = run_folder.CHECKOUT / CEILING_FILE
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps({"pps": pps, "cost_us": round(cost_s * 1e6, 1)}) + "\n")
+    return pps
+
+
+class CannotMeasure(Exception):
+    """One sentence."""
+
+
+TRIAL_STEPS = (1, 9)
+_TRIAL = (
+    *("run", "t0-optic", "--world", "live", "--force"),
+    *("--set", "topology=lab", "--set", "workload.bytes=1MiB", "--set", "timeline=[]"),
+    *("--set", "expect=[job.completed]"),
+)
+
+
+def _trial(steps: int) -> tuple[int, float]:
+    """Data packets sent, and seconds of processor time of all processes together."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "scenarios", *_TRIAL, "--out", folder]
+        done = subprocess.run(
+            [*command, "--set", f"workload.steps={steps}"],
+            cwd=run_folder.CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode not in (0, 3):
+            last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+            raise CannotMeasure(f"a trial run failed: {last}")
+        result = json.loads((Path(folder) / "result.json").read_text())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return int(result["metrics"]["ledger.sent"]), used
