@@ -101,7 +101,7 @@ def test_list_plan_schema_and_explain(
     code, out, _ = called(capsys, monkeypatch, "list", "--json")
     assert code == 0
     assert {"t0-optic", "p2p"} <= {row["name"] for row in json.loads(out)}
-    code, out, _ = called(capsys, monkeypatch, "plan", "t0-optic", "--json")
+    code, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--json")
     assert code == 0
     plan = json.loads(out)
     assert plan["fabric"]["switches"] == 24
