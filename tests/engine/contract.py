@@ -188,6 +188,27 @@ class SwitchContract:
         assert rig.collect() == []
         assert drops(rig) == {"not_ipv6": 1, "malformed": 1}
 
+    def test_multicast_has_no_route(self, rig: Rig) -> None:
+        program(rig)
+        assert through(rig, encapsulated(b"\xff\x02" + bytes(13) + b"\x01")) == []
+        assert drops(rig) == {"no_route": 1}
+
+    def test_a_routing_header_is_carried_unread(self, rig: Rig) -> None:
+        """SRH (next header 43): the address decides, as its first segment is there already."""
+        program(rig)
+        frame = encapsulated(up_list())
+        frame = replace(frame, ip=replace(frame.ip, next_header=43))
+        want = forwarded(frame, UPLINK_PORT, shifted(frame.ip.dst))
+        assert through(rig, frame) == [(UPLINK_PORT, want.emit())]
+
+    def test_a_udp_checksum_is_neither_checked_nor_made(self, rig: Rig) -> None:
+        program(rig)
+        frame = encapsulated(up_list())
+        rest = frame.rest[:46] + b"\x12\x34" + frame.rest[48:]
+        frame = replace(frame, rest=rest)
+        want = forwarded(frame, UPLINK_PORT, shifted(frame.ip.dst))
+        assert through(rig, frame) == [(UPLINK_PORT, want.emit())]
+
     def test_a_structured_entropy_value_picks_the_uplink(self, rig: Rig) -> None:
         program(rig, SwitchSettings(routing=Routing.STRUCTURED))
         src, dst = addressing.gid(FABRIC.hosts[0]), addressing.gid(FABRIC.hosts[3])
