@@ -38,13 +38,14 @@ class Host:
         self._delivered = 0
         self._job_due: int | None = None
         """When the job wants to run: its start, or the past while it has work."""
-        self.tx_frames = 0
-        self.rx_frames = 0
+        ports = len(self.endpoint.config.ports)
+        self.sent_by_port = [0] * ports
+        self.received_by_port = [0] * ports
 
     # -- Node --------------------------------------------------------------------------------
 
     def receive_frame(self, port: int, frame: bytes, now_ns: int) -> None:
-        self.rx_frames += 1
+        self.received_by_port[port] += 1
         endpoint = self.endpoint
         endpoint.receive_frame(port, frame, now_ns)
         delivered = endpoint.delivered_bytes
@@ -62,7 +63,7 @@ class Host:
     def poll_transmit(self, now_ns: int) -> tuple[int, bytes] | None:
         sent = self.endpoint.poll_transmit(now_ns)
         if sent is not None:
-            self.tx_frames += 1
+            self.sent_by_port[sent[0]] += 1
         return sent
 
     def next_timeout(self) -> int | None:
@@ -111,7 +112,11 @@ class Host:
         return self.job
 
     def ledger(self) -> dict[str, int]:
-        return ledger(self.endpoint.counters(), tx_frames=self.tx_frames, rx_frames=self.rx_frames)
+        return ledger(
+            self.endpoint.counters(),
+            tx_frames=sum(self.sent_by_port),
+            rx_frames=sum(self.received_by_port),
+        )
 
     def start_job(self, t0_ns: int) -> None:
         self.start_ns = self._job_due = t0_ns

@@ -8,10 +8,13 @@ job_create   {job, qps: {peer: qpn}}             -> {exports: {peer: {va, rkey, 
 job_connect  {imports: {peer: what it exported to us}} -> {}
 start        {t0_ns}                             -> {}
 poll         {}                                  -> {done, error, progress, samples, events, ev}
-stop         {}                                  -> {ledger, job, qps, samples, events}
+stop         {}                                  -> {ledger, ports, job, qps, samples, events}
 deny         {ev, denied}                        -> {}     the EV in all QPs that have it
 hook         {corrupt_byte}                      -> {}
 ```
+`ports` are [frames sent, frames received].  A QP of `stop` has its data packets by EV: `sent`, and
+`received` by what became of them (ARRIVALS), each a list of [ev, packets].
+
 EVs are [ev, plane, outer destination in hexadecimal or null].  `samples` are [bin start in ns, new
 payload bytes placed], each bin told once, when it is over, or by `stop`.  `configure` is the
 world's to handle: it makes the Host.
@@ -27,6 +30,8 @@ from hosts.workload.job import Window
 
 if TYPE_CHECKING:
     from hosts.host import Host
+
+ARRIVALS = ("delivered", "duplicate", "trimmed", "rejected")
 
 Message = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -113,6 +118,7 @@ def _poll(host: "Host", message: Message, now_ns: int) -> Answer:
 def _stop(host: "Host", message: Message, now_ns: int) -> Answer:
     return {
         "ledger": host.ledger(),
+        "ports": [list(p) for p in zip(host.sent_by_port, host.received_by_port, strict=True)],
         "job": _job_report(host, now_ns),
         "qps": [_qp_report(host, qpn) for qpn in host.peers],
         "samples": host.goodput.take(now_ns, last=True),
@@ -208,4 +214,11 @@ def _qp_report(host: "Host", qpn: int) -> Answer:
         "state": qp.state.value,
         "reason": qp.reason,
         "evs": [[ev.value, ev.plane, ev.state.value] for ev in qp.evs.evs],
+        "sent": _pairs({ev.value: ev.sent for ev in qp.evs.evs}),
+        "received": {name: _pairs(getattr(qp.responder, name)) for name in ARRIVALS},
     }
+
+
+def _pairs(counts: Mapping[int, int]) -> list[list[int]]:
+    """Those that are not zero, as JSON can carry them."""
+    return [[ev, count] for ev, count in counts.items() if count]

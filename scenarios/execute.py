@@ -68,7 +68,7 @@ class _Run:
             seed=self.options.seed,
             error=error,
         )
-        self._write(result)
+        self._write(result, judgement)
         self._show(result)
         return EXIT_CODES[judgement.verdict] if code is None else code
 
@@ -116,10 +116,12 @@ class _Run:
             back_end=self.options.switch,
         )
 
-    def _write(self, result: dict[str, Any]) -> None:
+    def _write(self, result: dict[str, Any], judgement: Judgement) -> None:
         seconds = round(time.monotonic() - self.started, 3)
         machine = run_folder.machine(self.options.command, self.choice.reason)
-        written = run_folder.Written(self.loaded.data, result, self.observed, machine, seconds)
+        written = run_folder.Written(
+            self.loaded.data, result, self.observed, machine, seconds, judgement.books
+        )
         run_folder.write(self.options.folder, written)
         if self.options.junit is not None:
             self.options.junit.write_text(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hosts.mrc.ev import TRANSITIONS
-from scenarios import flows, ledger
+from scenarios import books, flows
 from scenarios.faults import Impair, Step
 from scenarios.load import Loaded
 from scenarios.observe import Observed
@@ -69,7 +69,7 @@ def run(loaded: Loaded, extra: list[Step], settings: WorldSettings) -> list[str]
 def _broken(loaded: Loaded, runner: Runner, observed: Observed, extra: list[Step]) -> Iterator[str]:
     yield from _outcome(loaded, observed)
     yield from _transitions(observed)
-    yield from _books(observed, extra)
+    yield from _books(loaded, runner, observed, extra)
     yield from _starvation(loaded, observed, extra)
 
 
@@ -107,12 +107,10 @@ def _transitions(observed: Observed) -> Iterator[str]:
                 yield f"{event.node}: an EV went from {step[0]} to {step[1]}"
 
 
-def _books(observed: Observed, extra: list[Step]) -> Iterator[str]:
+def _books(loaded: Loaded, runner: Runner, observed: Observed, extra: list[Step]) -> Iterator[str]:
     """What a wire duplicates is data or control, nobody knows: the book of data stays open."""
     duplicated = any(isinstance(s.what, Impair) and s.what.duplicate for s in extra)
-    for book in ledger.balance(
-        observed.stopped, observed.switch_stats, observed.losses, observed.rebooted
-    ):
+    for book in books.close(loaded.fabric, runner.ends, observed):
         if book.unexplained and not (duplicated and book.name == "data"):
             yield f"the ledger has {book.unexplained} unexplained {book.name}"
 

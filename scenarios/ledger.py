@@ -82,6 +82,10 @@ RECEIVED_KINDS = (
 """Disjoint; besides these only `rx_drop_*`."""
 
 
+WHOLE = ("frames", "data", "sent", "received")
+"""Books of the whole fabric."""
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
     """`sent` against everything that explains it."""

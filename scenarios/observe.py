@@ -43,6 +43,8 @@ class Observed:
     stopped: dict[str, dict[str, Any]] = field(default_factory=dict)
     switch_stats: dict[str, dict[str, Any]] = field(default_factory=dict)
     rebooted: set[str] = field(default_factory=set)
+    garbled: bool = False
+    """Frames were damaged on the way, by order."""
     losses: dict[str, int] = field(default_factory=dict)
     lateness: dict[str, Any] = field(default_factory=dict)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenarios import junit, report
+from scenarios import books, junit, report
+from scenarios.ledger import Book
 from scenarios.metrics import csv
 from scenarios.observe import EV_STATES, Observed
 from topologies.load import read_text
@@ -52,6 +53,7 @@ class Written:
     observed: Observed | None
     machine: Mapping[str, Any]
     seconds: float
+    books: Sequence[Book] = ()
 
 
 def write(folder: Path, run: Written) -> None:
@@ -64,6 +66,7 @@ def write(folder: Path, run: Written) -> None:
     if run.observed:
         _put(folder / "goodput.csv", csv(run.observed.series.columns()))
         _put(folder / "ev.csv", csv(_ev_columns(run.observed.ev_rows)))
+        _put(folder / "ledger.csv", books.csv(run.books))
     _put(folder / "report.html", report.html(read(folder)))
 
 

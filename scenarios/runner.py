@@ -173,6 +173,10 @@ class Runner:
             fields["peer"] = self.loaded.fabric.peer(step.what.end).node
         if isinstance(step.what, faults.KillSwitch):
             self.observed.rebooted.add(node)
+        if isinstance(step.what, faults.SetCorruption) or (
+            isinstance(step.what, faults.Impair) and step.what.corrupt
+        ):
+            self.observed.garbled = True
         if not self._conditions.carry_out(step.what):
             fields["no_change"] = True
         self.observed.add_event(Event(step.t_ns, node, kind, {"fault": step.fault, **fields}))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+from scenarios import books as all_books
 from scenarios import derive, expect, faults, flows, ledger, metrics, twin
 from scenarios.load import Loaded
 from scenarios.metrics import Undefined, Value
@@ -51,21 +52,15 @@ class Judgement:
 def judge(
     loaded: Loaded, derived: derive.Numbers, ends: list[flows.QpEnd], observed: Observed
 ) -> Judgement:
-    books = ledger.balance(
-        observed.stopped, observed.switch_stats, observed.losses, observed.rebooted
-    )
+    books = all_books.close(loaded.fabric, ends, observed)
     measure = Measure(loaded, derived, ends, observed, books)
     names = expect.names_of(loaded.scenario)
     findings = tuple(
         expect.judge(expect.parse(text, names), measure) for text in loaded.scenario.expect
     )
     problems = list(observed.problems)
-    if any(book.unexplained for book in books) and not observed.problems:
-        problems += [
-            f"the ledger has {book.unexplained} unexplained {book.name}"
-            for book in books
-            if book.unexplained
-        ]
+    if not observed.problems:
+        problems += all_books.complaints(books)
     invalid = invalid_reasons(observed.losses, observed.lateness, loaded, derived)
     return Judgement(
         _verdict(findings, problems, invalid, died=not observed.stopped),
@@ -268,7 +263,12 @@ def result(
         "metrics": dict(judgement.metrics),
         "ledger": {
             "unexplained": sum(abs(book.unexplained) for book in judgement.books),
-            "books": {book.name: book.as_json() for book in judgement.books},
+            "books": {
+                book.name: book.as_json()
+                for book in judgement.books
+                if book.name in ledger.WHOLE or book.unexplained
+            },
+            "closed": len(judgement.books),
         },
         "fidelity": dict(judgement.fidelity),
         "twin": twin.sentence(loaded.fabric.spec),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hosts.errors import UsageError
+from hosts.messages import ARRIVALS
 from switches.api import CounterValue, PortStats, QueueStats, TableEntry, UpdateType
 from topologies.model import Fabric, PortRef
 from worlds.api import NodeDied
@@ -157,6 +158,7 @@ class FakeWorld:
             "samples": host.samples,
             "events": host.events,
             "ledger": {},
+            "ports": [],
             "job": {
                 "completed": done,
                 "bytes_corrupt": host.corrupt,
@@ -174,6 +176,8 @@ class FakeWorld:
                         [ev, plane, "assumed_bad" if ev in qp["bad"] else "good"]
                         for ev, plane, _ in qp["evs"]
                     ],
+                    "sent": [],
+                    "received": {name: [] for name in ARRIVALS},
                 }
                 for qpn, qp in host.qps.items()
             ],

@@ -170,7 +170,7 @@ def test_a_run_folder_holds_what_the_design_says(
     names = {path.name for path in (tmp_path / "a").iterdir()} - {"screen.txt"}
     assert names == {
         "scenario.yaml", "result.json", "machine.json", "junit.xml", "events.jsonl",
-        "goodput.csv", "ev.csv", "report.html", "logs",
+        "goodput.csv", "ev.csv", "ledger.csv", "report.html", "logs",
     }  # fmt: skip
     result = json.loads((tmp_path / "a" / "result.json").read_text())
     assert result["verdict"] == "pass"
