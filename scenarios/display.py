@@ -55,10 +55,15 @@ def line(progress: Progress) -> str:
     evs = progress.evs
     bad = evs["assumed_bad"] + evs["denied"]
     return (
-        f"{progress.t_ns / 1e9:8.2f} s  {share:5.1f} %  "
+        f"{_time(progress.t_ns)}  {share:5.1f} %  "
         f"goodput {units.show_rate(progress.goodput_bps):>11}  "
         f"EVs {evs['good']:>4} good {evs['skip']:>3} skip {bad:>3} bad"
     )
+
+
+def _time(t_ns: int) -> str:
+    """Seconds, or microseconds while that is what passes."""
+    return f"{t_ns / 1e3:8.1f} us" if 0 < t_ns < 10_000_000 else f"{t_ns / 1e9:8.2f} s"
 
 
 def findings(result: Mapping[str, Any]) -> Table:
