@@ -43,7 +43,7 @@ PROBE_REPLY_PLANES = 2
 ABOVE_WINDOW_NACK = True
 """A PSN beyond the window: NACK PSN_OOR_WINDOW; False: dropped in silence (S3)."""
 
-REVERSE_PROBE_PACKETS = 16
+REVERSE_PROBE_PACKETS = 64
 """PAPER 2.4: one EV probe a round trip while data only comes in.  Here at most one for so many data
 packets as well, so that hundreds of slow QPs do not probe more than they carry."""
 

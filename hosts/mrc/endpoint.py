@@ -34,6 +34,10 @@ from hosts.wire.udp import Udp
 FIRST_QPN = 3
 """0 to 2 are reserved (facts 2.4)."""
 
+TURN_PACKETS = 4
+"""A QP sends up to so many packets before the next QP has its turn: what is in the caches, the
+processor's and ours, is used more than once."""
+
 _FIRST_WRITE, _LAST_WRITE = min(WRITES), max(WRITES)
 _REVERSE_PROBE_PACKETS = choices.REVERSE_PROBE_PACKETS
 _NEVER = 1 << 62
@@ -330,7 +334,12 @@ class Endpoint:
                 if sent is not None:
                     if requester.ready():
                         qp.queued = True
-                        queue.append(qp)
+                        qp.turn -= 1
+                        if qp.turn:
+                            queue.appendleft(qp)
+                        else:
+                            qp.turn = TURN_PACKETS
+                            queue.append(qp)
                     return sent
         return None
 

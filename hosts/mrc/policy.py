@@ -125,58 +125,66 @@ class Bitmap:
 class Reps:
     """Recycles EVs that came back unmarked; explores at random when it has none.
 
-    After a loss it keeps to the last good ones for `freeze_ns`, fresh or not.
+    After a loss it keeps to the last good ones for `freeze_ns`, fresh or not.  Planes take turns
+    and have a ring each, since the port that is free decides the plane.
     """
 
-    __slots__ = ("_explore", "_freeze_ns", "_fresh", "_frozen_until", "_last", "_random")
+    __slots__ = ("_explore", "_freeze_ns", "_fresh", "_frozen_until", "_last", "_random", "_turn")
 
     def __init__(self, rng: Random, freeze_ns: Ns) -> None:
         self._random = rng.random
         self._freeze_ns = freeze_ns
         self._frozen_until = 0
         self._explore = 0
-        self._fresh: deque[Ev] = deque(maxlen=RING_SIZE)
-        self._last: deque[Ev] = deque(maxlen=RING_SIZE)
+        self._turn = 0
+        self._fresh: dict[int, deque[Ev]] = {}
+        self._last: dict[int, deque[Ev]] = {}
 
     def select(self, orders: Sequence[Sequence[Ev]], usable: int, now: Ns) -> Ev:
-        if self._frozen_until:
-            if now < self._frozen_until:
-                known = self._rotate(self._last, usable)
-                if known is not None:
-                    return known
-            else:
-                self._frozen_until = 0
-                self._fresh.clear()
-                self._explore = EXPLORE_AFTER_FREEZE
-        if self._explore:
-            self._explore -= 1
-        else:
-            fresh = self._take(usable)
-            if fresh is not None:
-                return fresh
-        planes = [p for p in range(len(orders)) if usable >> p & 1]
-        order = orders[planes[int(self._random() * len(planes))]]
+        plane = self._turn
+        while not usable >> plane & 1:
+            plane = (plane + 1) % len(orders)
+        self._turn = (plane + 1) % len(orders)
+        known = self._recycled(plane, now)
+        if known is not None:
+            return known
+        order = orders[plane]
         return order[int(self._random() * len(order))]
 
-    def _take(self, usable: int) -> Ev | None:
-        """The oldest fresh EV on a usable plane; each is used once."""
-        for i, ev in enumerate(self._fresh):
-            if usable >> ev.plane & 1 and ev.is_active:
-                del self._fresh[i]
+    def _recycled(self, plane: int, now: Ns) -> Ev | None:
+        if self._frozen_until:
+            if now < self._frozen_until:
+                return self._cycled(self._last.get(plane))
+            self._frozen_until = 0
+            self._fresh.clear()
+            self._explore = EXPLORE_AFTER_FREEZE
+        if self._explore:
+            self._explore -= 1
+            return None
+        fresh = self._fresh.get(plane)
+        while fresh:
+            ev = fresh.popleft()  # the oldest, and each only once
+            if ev.is_active:
                 return ev
         return None
 
-    def _rotate(self, ring: deque[Ev], usable: int) -> Ev | None:
-        for _ in range(len(ring)):
+    @staticmethod
+    def _cycled(ring: deque[Ev] | None) -> Ev | None:
+        for _ in range(len(ring or ())):
+            assert ring is not None
             ring.rotate(-1)
-            if usable >> ring[-1].plane & 1 and ring[-1].is_active:
+            if ring[-1].is_active:
                 return ring[-1]
         return None
 
     def arrived(self, ev: Ev, now: Ns) -> None:
-        self._fresh.append(ev)
-        if not self._frozen_until:
-            self._last.append(ev)
+        for rings in (self._fresh, self._last):
+            if rings is self._last and self._frozen_until:
+                continue
+            ring = rings.get(ev.plane)
+            if ring is None:
+                ring = rings[ev.plane] = deque(maxlen=RING_SIZE)
+            ring.append(ev)
 
     def congested(self, ev: Ev, event: EvEvent) -> None:
         pass  # it is simply not remembered

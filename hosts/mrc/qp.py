@@ -44,7 +44,7 @@ class QueuePair:
 
     __slots__ = (
         "_services", "evs", "live_mask", "pd", "psn", "qpn", "queued", "reason", "remote",
-        "remote_qpn", "requester", "responder", "reverse", "state",
+        "remote_qpn", "requester", "responder", "reverse", "state", "turn",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,7 @@ class QueuePair:
         self.remote_qpn = 0
         self.live_mask = (1 << len(config.ports)) - 1
         self.queued = False
+        self.turn = 1
         """In the endpoint's list of QPs with something to send."""
         self.evs = EvSet(
             active, backup, plane_count=len(config.ports), min_active=config.min_active, rng=rng,

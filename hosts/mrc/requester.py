@@ -388,6 +388,8 @@ class Requester:
     def _scan(self, now: Ns) -> None:
         """Send again what packets far behind have overtaken on other paths; once for each."""
         out = self.outstanding
+        if out.highest_received == out.cack:
+            return  # no holes
         windows = choices.REORDER_TOLERANCE_WINDOWS * self.cc.cwnd_bytes / self._full_size
         limit = out.highest_received - max(int(windows), choices.REORDER_TOLERANCE_MIN_PACKETS)
         seq = self._scan_seq

@@ -53,7 +53,7 @@ def test_oblivious_goes_on_using_a_dead_path_and_the_others_learn() -> None:
     for name in ("bitmap", "reps", "mrc"):
         share, _ = shares(name)
         assert share < 0.6 * oblivious, name
-    assert shares("mrc")[0] < 0.03
+    assert shares("mrc")[0] < 0.4 * oblivious
 
 
 def test_oblivious_uses_all_evs_alike() -> None:
