@@ -495,6 +495,23 @@ def test_a_packet_marked_to_drop_is_gone(tmp_path: Path) -> None:
         assert send(switch, bytes(7)) == []
 
 
+def test_a_copy_of_the_metadata_marked_to_drop_counts_when_it_is_copied_back(
+    tmp_path: Path,
+) -> None:
+    spec = "egress_spec"
+    body = [
+        assign(field("copy", spec), field("standard_metadata", spec)),
+        primitive("mark_to_drop", {"type": "header", "value": "copy"}),
+        assign(field("standard_metadata", spec), field("copy", spec)),
+    ]
+    document = action_program(body)
+    document["headers"].append(
+        {"name": "copy", "id": 3, "header_type": "standard_metadata", "metadata": True}
+    )
+    with switch_of(document, tmp_path) as switch:
+        assert send(switch, bytes(7)) == []
+
+
 def test_the_packet_length_at_egress_counts_headers_added_and_removed(tmp_path: Path) -> None:
     egress = p4json.action(
         1, "leave", [assign(field("out", "y"), field("standard_metadata", "packet_length"))]

@@ -54,7 +54,7 @@ class Primitives:
             "push": self._push,
             "pop": self._pop,
             "mark_to_drop": self._mark_to_drop,
-            "drop": self._mark_to_drop,
+            "drop": self._drop,
             "exit": self._exit,
             "no_op": self._nothing,
             "log_msg": self._nothing,
@@ -230,6 +230,16 @@ class Primitives:
     # --- the fate of the packet
 
     def _mark_to_drop(self, args: Sequence[Value], source: Source | None) -> list[str]:
+        """Into the header named: p4c may pass a copy of standard_metadata that it copies back."""
+        header = args[0]
+        if not isinstance(header, HeaderRef):
+            raise refuse("mark_to_drop of something that is no header", source)
+        lines = [f"{self._layout.field(header.name, 'egress_spec', source).code} = DROP_PORT;"]
+        if self._layout.has_field(header.name, "mcast_grp"):
+            lines.append(f"{self._layout.field(header.name, 'mcast_grp', source).code} = 0;")
+        return lines
+
+    def _drop(self, args: Sequence[Value], source: Source | None) -> list[str]:
         lines = []
         for name, value in (("egress_spec", "DROP_PORT"), ("mcast_grp", "0")):
             place = standard_field(self._layout, name)
@@ -245,7 +255,7 @@ class Primitives:
 
     def _assert(self, args: Sequence[Value], source: Source | None) -> list[str]:
         """BMv2 stops the switch; we drop the packet's way on: exit, and nowhere to go."""
-        lines = self._mark_to_drop((), source)
+        lines = self._drop((), source)
         condition = self._expr.truth(args[0], source)
         return [f"if (!{condition}) {{", *_indent([*lines, "p->exit_ = true;"]), "}"]
 
