@@ -10,10 +10,10 @@ from scenarios.load import Loaded
 from scenarios.observe import Observed
 from scenarios.runner import Runner
 from topologies import addressing
-from topologies.model import PortRef
+from topologies.model import Fabric, PortRef
 from worlds.api import WorldSettings
 from worlds.virtual.link import Impairment
-from worlds.virtual.world import VirtualWorld
+from worlds.virtual.world import Silent, VirtualWorld
 
 LEGAL = {(before.value, after.value) for (before, _), after in TRANSITIONS.items()}
 STARVED_SHARE = 0.25
@@ -25,6 +25,12 @@ STARVED_PACKETS_MIN = 40
 
 class FuzzWorld(VirtualWorld):
     """The virtual world with what only the fuzzer does to it, and its losses in the books."""
+
+    def __init__(self, fabric: Fabric, settings: WorldSettings, *, delays: bool) -> None:
+        """delays: wires will hold frames for a while; only the Python loop counts those that then
+        come to a switch without power."""
+        super().__init__(fabric, settings, compiled=not delays)
+        self._unheard: dict[str, int] = {}
 
     def set_impairment(self, step: Impair) -> None:
         self.impair(
@@ -44,8 +50,22 @@ class FuzzWorld(VirtualWorld):
             self._switches[end.node].device.pause_queue(end.port, 0, paused)
             self._loop.wake(self._index[end.node])
 
+    def restart_switch(self, switch: str) -> None:
+        self._unheard[switch] = self._unheard.get(switch, 0) + self._silent_frames(switch)
+        super().restart_switch(switch)
+
+    def _silent_frames(self, switch: str) -> int:
+        """Frames that came to a switch without power: wires with a delay still held them."""
+        node = self._loop.nodes[self._index[switch]]
+        return node.frames if isinstance(node, Silent) else 0
+
     def interface_losses(self) -> dict[str, int]:
         losses = super().interface_losses()
+        for switch in (switch.name for switch in self.fabric.switches):
+            unheard = self._unheard.get(switch, 0) + self._silent_frames(switch)
+            if unheard:
+                place = f"power_cut:{switch}"
+                losses[place] = losses.get(place, 0) + unheard
         for (index, port), link in self.loop.links.items():
             name = addressing.interface_name(self.loop.names[index], port)
             if link.lost:
@@ -57,7 +77,8 @@ class FuzzWorld(VirtualWorld):
 
 def run(loaded: Loaded, extra: list[Step], settings: WorldSettings) -> list[str]:
     """The broken invariants of one case; empty if all hold."""
-    world = FuzzWorld(loaded.fabric, settings)
+    delays = any(isinstance(step.what, Impair) and step.what.reorder for step in extra)
+    world = FuzzWorld(loaded.fabric, settings, delays=delays)
     runner = Runner(loaded, world, settings.seed, lambda progress: None, extra_steps=extra)
     try:
         observed = runner.run()

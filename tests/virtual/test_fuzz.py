@@ -102,3 +102,13 @@ def test_a_frame_garbled_on_the_way_is_in_the_books() -> None:
     steps = [Step(0, "garble", Impair(end, corrupt=0.2)), Step(10**8, "garble", Impair(end))]
     workload = "{kind: write, src: h2, dst: h0, bytes: 400000B}"
     assert fuzz.check(case(2, workload, "[]", *steps)) == ()
+
+
+def test_frames_held_by_a_wire_when_the_power_goes_are_in_the_books() -> None:
+    """Seed 45: they come to a switch that is not there."""
+    end = PortRef("p0t1n0", 0)
+    slow = Impair(end, reorder=0.9, reorder_delay_ns=200_000)
+    steps = [Step(500_000, "slow wire", slow), Step(10**8, "slow wire", Impair(end))]
+    workload = "{kind: write, src: h4, dst: h0, bytes: 400000B}"
+    reboot = "[{at: 1500us, fault: t0_reboot, switch: p0t0n0, down: 1ms}]"
+    assert fuzz.check(case(2, workload, reboot, *steps)) == ()
