@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from switches.api import Switch as Device
+from switches.api import SwitchError, SwitchErrorCode
 from switches.engine import process
 from switches.engine.build import BuildError, build
 from switches.engine.device import Lateness, Pacing
@@ -22,6 +23,8 @@ from worlds import rng
 from worlds.api import WorldSettings, WorldUnavailable
 from worlds.live.wiring import Wiring
 from worlds.past import Past
+
+CONNECT_TRIES = 3
 
 
 class Running(Protocol):
@@ -122,12 +125,23 @@ class EngineBackEnd:
         number = self._fabric.switches.index(switch) + 1
         client = self._clients.get(switch.name)
         if client is None:
-            client = P4RuntimeClient(self._address, number, time.time_ns(), channel=self._channel)
-            self._clients[switch.name] = client
-            client.connect()
+            client = self._clients[switch.name] = self._connect(number)
         else:
             self._server.replace_switch(number, self._running[switch.name].device)
         client.set_pipeline(self._p4info, self._program)
+        return client
+
+    def _connect(self, number: int) -> P4RuntimeClient:
+        """Again where the first call is not answered: seen once in a hundred starts at load 13."""
+        for tries_left in reversed(range(CONNECT_TRIES)):
+            client = P4RuntimeClient(self._address, number, time.time_ns(), channel=self._channel)
+            try:
+                client.connect()
+                break
+            except SwitchError as error:
+                if error.code is not SwitchErrorCode.UNAVAILABLE or not tries_left:
+                    raise
+                client.close()
         return client
 
     def bury(self, name: str, past: Past) -> None:
