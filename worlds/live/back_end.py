@@ -133,16 +133,17 @@ class EngineBackEnd:
 
     def _connect(self, number: int) -> P4RuntimeClient:
         """Again where the first call is not answered: seen once in a hundred starts at load 13."""
-        for tries_left in reversed(range(CONNECT_TRIES)):
+        tries_left = CONNECT_TRIES
+        while True:
             client = P4RuntimeClient(self._address, number, time.time_ns(), channel=self._channel)
+            tries_left -= 1
             try:
                 client.connect()
-                break
+                return client
             except SwitchError as error:
+                client.close()
                 if error.code is not SwitchErrorCode.UNAVAILABLE or not tries_left:
                     raise
-                client.close()
-        return client
 
     def bury(self, name: str, past: Past) -> None:
         past.bury(self._running[name])
