@@ -21,7 +21,7 @@ STANDARD_METADATA = (
     ("checksum_error", 1),
     ("parser_error", 32),
     ("priority", 3),
-    ("_padding", 6),
+    ("_padding", 1),
 )
 
 
@@ -173,7 +173,22 @@ def bounce() -> list[Json]:
     ]
 
 
+def number(document: Json) -> None:
+    """Gives objects of a kind different ids, which BMv2 asks for."""
+    controls = document["pipelines"]
+    kinds = [
+        controls,
+        [table for control in controls for table in control["tables"]],
+        [node for control in controls for node in control["conditionals"]],
+        *[parser["parse_states"] for parser in document["parsers"]],
+    ]
+    for kind in kinds:
+        for index, item in enumerate(kind):
+            item["id"] = index
+
+
 def write(document: Json, folder: Path, name: str = "program") -> Path:
+    number(document)
     path = folder / f"{name}.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
