@@ -319,7 +319,7 @@ class Requester:
             if self._suspects:
                 self._judge(snapshot, now)
             self._scan(now)
-            if asked_ns is not None and self._message is None:
+            if asked_ns is not None and not self.ready():
                 self._ask_on(snapshot, asked_ns, now)
             if sack.mpr and self._dynamic_mpr:
                 self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
@@ -563,7 +563,7 @@ class Requester:
         busy)."""
         rtt = max(self._config.base_rtt_ns, self._rtt_ns)
         wait = rtt + rtt * 3 // 4
-        if self._message is not None:
+        if self._message is not None and self.ready():
             wait = max(3 * rtt, self._rto // 2)  # SACKs for what is sent meanwhile will tell
         return min(wait << min(self._silent, 16), max(wait, self._rto))
 
@@ -582,7 +582,7 @@ class Requester:
         self._timers.set(self._tail_timer, now + self._tail_wait())
 
     def _ask_on(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
-        """At the tail, an answer still lacks a packet of another path: ask on that one next."""
+        """Nothing goes out, and an answer still lacks a packet of another path: ask there."""
         oldest = self.outstanding.oldest()
         if (
             oldest is not None

@@ -1,4 +1,5 @@
-"""Whatever the wires do short of cutting everything, bytes arrive once, in place, and all calms down."""
+"""Whatever the wires do short of cutting everything, bytes arrive once, in place, and all calms
+down."""
 
 from typing import Any
 
