@@ -8,7 +8,7 @@ import fcntl
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 _SIOCGIFFLAGS, _SIOCSIFFLAGS = 0x8913, 0x8914
@@ -28,6 +28,11 @@ class InterfaceCounters:
     tx_bytes: int
     tx_dropped: int
 
+    def since(self, before: "InterfaceCounters") -> "InterfaceCounters":
+        return InterfaceCounters(
+            *(getattr(self, f.name) - getattr(before, f.name) for f in fields(self))
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InterfaceState:
@@ -36,11 +41,15 @@ class InterfaceState:
 
 
 class Interfaces:
-    """Made in the network namespace of the switch by a thread that has entered it."""
+    """Made in the network namespace of the switch by a thread that has entered it.
+
+    Counts begin when it is made: what an earlier switch did at the same interfaces is not in them.
+    """
 
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = dict(names)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._before = parse_net_dev(Path("/proc/thread-self/net/dev").read_text("ascii"))
 
     def loopback_up(self) -> None:
         """Thrift listens on TCP and nothing else."""
@@ -51,7 +60,9 @@ class Interfaces:
         """By switch port; `pid` is any process in the namespace.  Raises OSError."""
         counted = parse_net_dev(Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii"))
         return {
-            port: InterfaceState(bool(self._flags(name) & _IFF_RUNNING), counted[name])
+            port: InterfaceState(
+                bool(self._flags(name) & _IFF_RUNNING), counted[name].since(self._before[name])
+            )
             for port, name in self._names.items()
         }
 

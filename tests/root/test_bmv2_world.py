@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.verdict import EXIT_CODES, Verdict
 from tests.support.cli_run import Done, run
 
 pytestmark = [pytest.mark.root, pytest.mark.bmv2]
@@ -16,6 +17,12 @@ ON_BMV2 = (
 def on_bmv2(scenario: str, folder: Path, *overrides: str) -> Done:
     words = [word for override in overrides for word in ("--set", override)]
     done = run(scenario, folder, *ON_BMV2, *words, world="live")
+    if done.code == EXIT_CODES[Verdict.INVALID]:
+        lost = [
+            e for e in done.result["expectations"] if not e["ok"] and "goodput" not in e["expr"]
+        ]
+        assert lost == [], done.out
+        pytest.skip(f"this machine could not keep time: {done.result['fidelity']['reasons']}")
     assert (done.result["world"], done.result["switch"]) == ("live", "bmv2")
     return done
 

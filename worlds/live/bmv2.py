@@ -57,7 +57,7 @@ class Bmv2BackEnd:
 
     def start(self, switch: Switch, turn: int) -> Bmv2Process:
         """BMv2 stays deaf at an interface that was down when it opened it: after a reboot they are
-        up until `load`, and what comes in by then is lost with the wire."""
+        up until `load`, and what comes in by then is lost in the power cut."""
         name = switch.name
         if turn:
             self._set_up(name, up=True)
@@ -84,6 +84,7 @@ class Bmv2BackEnd:
         running.load(self._p4info, self._program)
         if switch.name in self._rebooted:
             self._set_up(switch.name, up=False)
+            time.sleep(LAST_WORDS_S)
         return running.client
 
     def bury(self, name: str, past: Past) -> None:

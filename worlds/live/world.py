@@ -153,6 +153,7 @@ class LiveWorld:
         if self._board.is_running(switch):
             raise WorldError(f"{switch} is running: kill it first")
         self._board.restart(switch)
+        self._stuck[switch] = self._in_sockets(switch)
         ports = [
             port
             for port in self._wires.interfaces(switch)
