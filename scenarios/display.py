@@ -42,7 +42,9 @@ class ProgressLines:
             return
         self._shown_at, self._hidden = now, None
         self._ended = progress.done_bytes >= progress.total_bytes
-        self._out.print(line(progress))
+        text = Text(line(progress))
+        text.highlight_regex(r"[1-9]\d* bad$", "red")
+        self._out.print(text)
 
     _ended = False
 

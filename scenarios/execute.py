@@ -19,6 +19,7 @@ from scenarios.worlds_choice import Choice
 from worlds.api import BackEnd, World, WorldError, WorldSettings, WorldUnavailable
 
 INTERRUPTED = 130
+INTERRUPTED_TEXT = "the run was interrupted"
 P4_BUILD = run_folder.CHECKOUT / "p4" / "build"
 
 
@@ -94,7 +95,7 @@ class _Run:
         except (Refused, WorldUnavailable):
             raise
         except KeyboardInterrupt:
-            return verdict.no_judgement("the run was interrupted"), "interrupted", INTERRUPTED
+            return verdict.no_judgement(INTERRUPTED_TEXT), INTERRUPTED_TEXT, INTERRUPTED
         except WorldError as error:
             return verdict.no_judgement(str(error)), str(error), None
         except Exception as error:
