@@ -16,6 +16,7 @@ class Run:
     """A run folder in memory."""
 
     result: Mapping[str, Any]
+    claim: str
     scenario_text: str
     goodput: Mapping[str, Sequence[int]]
     evs: Mapping[str, Sequence[int]]
@@ -37,6 +38,7 @@ font-size:1rem;vertical-align:.12rem}
 td,th{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}th{font-weight:600;color:var(--dim);font-size:.85rem}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
+table+table{margin-top:1rem}
 code,pre{font:13px/1.45 ui-monospace,monospace}pre{overflow:auto;border:1px solid var(--line);
 padding:.6rem;border-radius:.3rem}.ok{color:var(--good);font-weight:700}
 .no{color:var(--bad);font-weight:700}svg{width:100%;height:auto;display:block}
@@ -52,7 +54,7 @@ def html(run: Run) -> str:
     parts = [
         f"<h1>{name}<span class='badge {verdict}'>{verdict.upper()}</span></h1>",
         f"<p class=dim>{_subtitle(result)}</p>",
-        _claim(run.scenario_text),
+        _claim(run.claim),
         _problems(result),
         _expectations(result),
         _goodput(run),
@@ -76,18 +78,8 @@ def _subtitle(result: Mapping[str, Any]) -> str:
     return escape(", ".join(parts) + f". {result['twin']}.")
 
 
-def _claim(scenario_text: str) -> str:
-    """The claim is read from the file as run; its folding is YAML's."""
-    lines = scenario_text.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith("claim:")), None)
-    if start is None:
-        return ""
-    words = [lines[start].removeprefix("claim:").strip().lstrip(">|-'\"")]
-    for line in lines[start + 1 :]:
-        if line and not line.startswith(" "):
-            break
-        words.append(line.strip())
-    return f"<p>{escape(' '.join(words).strip(chr(39) + chr(34) + ' '))}</p>"
+def _claim(claim: str) -> str:
+    return f"<p>{escape(claim)}</p>" if claim else ""
 
 
 def _problems(result: Mapping[str, Any]) -> str:
@@ -135,19 +127,38 @@ def _evs(run: Run) -> str:
     return f"<h2>Entropy values by state</h2>{drawn}"
 
 
+_BOOK_TITLES = {
+    "frames": "Frames sent by hosts, and where they are",
+    "data": "Payload packets sent, and what became of them",
+    "sent": "Frames sent, by kind",
+    "received": "Frames received, by kind",
+}
+_FIRST_BOOKS = ("frames", "data")
+"""Those a reader wants to see at once; the others are there to be opened."""
+
+
 def _ledger(result: Mapping[str, Any]) -> str:
-    out = []
-    for name, book in result["ledger"].get("books", {}).items():
-        rows = "".join(
-            f"<tr><td>{escape(what)}</td><td class=n>{count:,}</td></tr>"
-            for what, count in book["explained"].items()
-        )
-        css = "ok" if not book["unexplained"] else "no"
-        out.append(
-            f"<table><tr><th>{escape(name)} sent</th><td class=n>{book['sent']:,}</td></tr>{rows}"
-            f"<tr><th>unexplained</th><td class='n {css}'>{book['unexplained']:,}</td></tr></table>"
-        )
-    return f"<h2>Ledger</h2>{''.join(out)}" if out else ""
+    books = result["ledger"].get("books", {})
+    first = [name for name in books if name in _FIRST_BOOKS or books[name]["unexplained"]]
+    rest = [name for name in books if name not in first]
+    out = "".join(_book(name, books[name]) for name in first)
+    if rest:
+        more = "".join(_book(name, books[name]) for name in rest)
+        out += f"<details><summary>{len(rest)} more books, all closed</summary>{more}</details>"
+    return f"<h2>Ledger</h2>{out}" if out else ""
+
+
+def _book(name: str, book: Mapping[str, Any]) -> str:
+    title = escape(_BOOK_TITLES.get(name, name))
+    rows = "".join(
+        f"<tr><td>{escape(what)}</td><td class=n>{count:,}</td></tr>"
+        for what, count in book["explained"].items()
+    )
+    css = "ok" if not book["unexplained"] else "no"
+    return (
+        f"<table><tr><th>{title}</th><td class=n>{book['sent']:,}</td></tr>{rows}"
+        f"<tr><th>unexplained</th><td class='n {css}'>{book['unexplained']:,}</td></tr></table>"
+    )
 
 
 def _fidelity(result: Mapping[str, Any]) -> str:
@@ -164,7 +175,11 @@ def _plain(value: object) -> str:
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list):
         return "; ".join(map(str, value)) or "none"
-    return {True: "yes", False: "no", None: "unknown"}.get(value, str(value))  # type: ignore[call-overload,no-any-return]
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
 
 
 def _events(events: Sequence[Mapping[str, Any]]) -> str:

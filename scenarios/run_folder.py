@@ -16,7 +16,7 @@ from scenarios.ledger import Book
 from scenarios.metrics import csv
 from scenarios.observe import EV_STATES, Observed
 from topologies.load import read_text
-from topologies.strict_yaml import InputError, dump
+from topologies.strict_yaml import InputError, dump, parse
 from worlds.api import Event
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -97,9 +97,12 @@ def read(folder: Path) -> report.Run:
         events = [
             json.loads(line) for line in _lines(folder / "events.jsonl") if line.startswith("{")
         ]
+        scenario = _text(folder / "scenario.yaml")
+        claim = parse(scenario, "scenario.yaml").data.get("claim", "") if scenario else ""
         return report.Run(
             result=result,
-            scenario_text=_text(folder / "scenario.yaml"),
+            claim=str(claim),
+            scenario_text=scenario,
             goodput=_columns(folder / "goodput.csv"),
             evs=_columns(folder / "ev.csv"),
             events=events,

@@ -180,7 +180,9 @@ def test_a_run_folder_holds_what_the_design_says(
     assert all({"t_ns", "node", "kind"} <= set(json.loads(line)) for line in lines)
     page = (tmp_path / "a" / "report.html").read_text()
     assert "http" not in page.replace("http-equiv", "")
-    assert "small" in page
+    assert "nothing in particular" in page
+    assert "timer_p999_ns 0" in page
+    assert "<svg" in page
     assert load_text((tmp_path / "a" / "scenario.yaml").read_text(), "g").scenario.name == "small"
 
 
