@@ -132,3 +132,22 @@ def test_a_program_for_another_architecture_is_refused() -> None:
 @pytest.mark.parametrize("path", [("actions", 0), TABLE, ("header_types", 0), ("headers", 0)])
 def test_a_key_nobody_knows_is_refused_wherever_it_is(path: tuple[Any, ...]) -> None:
     assert "unknown key 'surprise'" in reason(changed((*path, "surprise"), 1))
+
+
+def test_a_program_that_names_what_it_does_not_declare_is_refused() -> None:
+    checksum = {
+        "name": "c",
+        "id": 0,
+        "type": "generic",
+        "target": ["in", "b"],
+        "calculation": "nowhere",
+        "if_cond": None,
+    }
+    assert "not declared: 'nowhere'" in reason(base(checksums=[checksum]))
+
+
+def test_a_name_cannot_leave_its_string() -> None:
+    name = 'a"b\\c??/d'
+    document = changed((*TABLE, "name"), name)
+    document["pipelines"][0]["init_table"] = name
+    assert r'"a\"b\\c\?\?/d"' in lower(parse_program(document))

@@ -4,7 +4,7 @@ from switches.engine.lower.actions import unused
 from switches.engine.lower.bits import Piece, literal, pieces_of, store_lines
 from switches.engine.lower.expressions import Expressions
 from switches.engine.lower.layout import VALID, WORD_BITS, Layout, Place
-from switches.engine.lower.names import Scope, comment
+from switches.engine.lower.names import Scope, c_string, comment
 from switches.engine.lower.primitives import Externs
 from switches.program import (
     Calculation,
@@ -80,12 +80,16 @@ class ExternsLowering:
             for counter in self._program.counters:
                 table = tables.get(counter.table, 0) if counter.table else 0
                 direct = "true" if counter.table else "false"
-                lines.append(f'    {{"{counter.name}", {counter.size}, {direct}, {table}}},')
+                lines.append(
+                    f"    {{{c_string(counter.name)}, {counter.size}, {direct}, {table}}},"
+                )
             lines += ["};", ""]
         if self._program.registers:
             lines.append("static const struct reg registers[] = {")
             for register in self._program.registers:
-                lines.append(f'    {{"{register.name}", {register.size}, {register.bits}}},')
+                lines.append(
+                    f"    {{{c_string(register.name)}, {register.size}, {register.bits}}},"
+                )
             lines += ["};", ""]
         return lines
 

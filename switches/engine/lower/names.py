@@ -37,3 +37,9 @@ def comment(text: str) -> str:
     """Text that is safe within a C comment, on one line."""
     line = " ".join(text.split())
     return line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def c_string(text: str) -> str:
+    """Text as a C string literal."""
+    plain = {"\\": "\\\\", '"': '\\"', "?": "\\?", "\n": "\\n", "\t": "\\t"}
+    return '"' + "".join(plain.get(char, char) for char in text) + '"'

@@ -6,7 +6,7 @@ from switches.engine.lower.controls import ControlLowering
 from switches.engine.lower.deparser import DeparserLowering
 from switches.engine.lower.externs import ExternsLowering
 from switches.engine.lower.layout import Layout, Place
-from switches.engine.lower.names import comment
+from switches.engine.lower.names import c_string, comment
 from switches.engine.lower.parser import ParserLowering
 from switches.engine.lower.primitives import standard_field
 from switches.engine.lower.tables import Tables
@@ -267,10 +267,9 @@ class _Pipeline:
     def _description(self) -> list[str]:
         program = self._program
         tables = [*program.ingress.tables, *program.egress.tables]
-        name = comment(program.name).replace("\\", "").replace('"', "")
         return [
             "const struct program PROGRAM = {",
-            f'    .name = "{name}",',
+            f"    .name = {c_string(program.name)},",
             "    .phv_size = sizeof(struct phv),",
             *_array("tables", "table_count", len(tables)),
             *_array("actions", "action_count", len(program.actions)),
@@ -306,4 +305,7 @@ def lower(program: Program) -> str:
 
     Raises UnsupportedProgram for what cannot be run exactly.
     """
-    return "\n".join(_Pipeline(program).emit()) + "\n"
+    try:
+        return "\n".join(_Pipeline(program).emit()) + "\n"
+    except (KeyError, IndexError) as error:
+        raise UnsupportedProgram(f"{program.name}: something is not declared: {error}") from error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from switches.engine.lower.actions import Actions, source_comment, unused
 from switches.engine.lower.bits import literal, store
 from switches.engine.lower.layout import Layout, Place
-from switches.engine.lower.names import Scope, comment
+from switches.engine.lower.names import Scope, c_string, comment
 from switches.program import Entry, FieldRef, Key, Program, Table, refuse
 
 KINDS = {
@@ -85,13 +85,13 @@ class Tables:
         lines = []
         for index, action in enumerate(self._program.actions):
             if action.params:
-                listed = ", ".join(f'{{"{p.name}", {p.bits}}}' for p in action.params)
+                listed = ", ".join(f"{{{c_string(p.name)}, {p.bits}}}" for p in action.params)
                 lines.append(f"static const struct param params_{index}[] = {{{listed}}};")
         if self._program.actions:
             lines.append("static const struct action actions[] = {")
             for index, action in enumerate(self._program.actions):
                 params = f"params_{index}, {len(action.params)}" if action.params else "NULL, 0"
-                lines.append(f'    {{"{action.name}", {params}}},')
+                lines.append(f"    {{{c_string(action.name)}, {params}}},")
             lines.append("};")
         return [*lines, ""]
 
@@ -113,7 +113,7 @@ class Tables:
                 only = f"only_{number}_{position}"
                 data = _bytes_literal(key.mask, (bits + 7) // 8)
                 lines.append(f"static const uint8_t {only}[] = {data};")
-            fields.append(f'{{"{key.name}", {KINDS[key.kind]}, {bits}, {only}}}')
+            fields.append(f"{{{c_string(key.name)}, {KINDS[key.kind]}, {bits}, {only}}}")
         if fields:
             listed = ", ".join(fields)
             lines.append(f"static const struct match_field fields_{number}[] = {{{listed}}};")
@@ -137,7 +137,7 @@ class Tables:
         size = table.size if table.entries is None else len(table.entries)
         return ", ".join(
             [
-                f'"{table.name}"',
+                c_string(table.name),
                 f"{fields}, {len(table.keys)}",
                 f"{actions}, {len(table.actions)}",
                 f"{size}",
