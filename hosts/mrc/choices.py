@@ -37,8 +37,9 @@ count."""
 PROBE_REPLY_MARKED_TO_SKIP = True
 """ASSUMED_BAD, probe reply with m = SKIP_ONCE: to SKIP (MANI); False: to GOOD (EMU-A)."""
 
-PROBE_REPLY_PLANES = 2
-"""An answer to a reliability probe goes out on so many planes: losing all is then two failures."""
+PROBE_REPLY_PATHS = 2
+"""An answer to a reliability probe goes out so many times, on other planes or else on other EVs, so
+that to lose all takes two failures."""
 
 ABOVE_WINDOW_NACK = True
 """A PSN beyond the window: NACK PSN_OOR_WINDOW; False: dropped in silence (S3)."""

@@ -138,13 +138,13 @@ class EvSet:
         return ev
 
     def reverse_of(self, plane: int) -> Ev | None:
-        """An EV of that plane for control packets: the proven one, one in use, or any at all."""
+        """An EV of that plane for control packets: the proven one, else one in use or any at all,
+        drawn for each."""
         proven = self.reverse[plane]
         if proven is not None and proven.state in (EvState.GOOD, EvState.SKIP):
             return proven
-        order = self._orders[plane]
-        if order:
-            return order[self._cursors[plane] % len(order)]
+        if self._orders[plane]:
+            return self.draw(plane)
         fallback = [ev for ev in self.evs if ev.plane == plane and ev.state is not EvState.DENIED]
         return fallback[int(self._random() * len(fallback))] if fallback else None
 

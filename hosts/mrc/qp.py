@@ -98,10 +98,6 @@ class QueuePair:
         request.check()
         self.requester.post(request)
 
-    @property
-    def live_plane_count(self) -> int:
-        return self.live_mask.bit_count()
-
     def fail(self, status: Status, reason: str, now: Ns) -> None:
         """To ERROR: everything unfinished is flushed."""
         if self.state is QpState.ERROR:

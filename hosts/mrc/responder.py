@@ -169,6 +169,7 @@ class Responder:
         if marked:
             self._counters.rx_data_marked += 1
         self._counters.rx_data_duplicate += 1
+        self._qp.reverse.unheard()
         self.duplicate.count(p.ev)
         self._send_sack(p, seq, marked)
 
@@ -258,17 +259,16 @@ class Responder:
 
     def receive_probe(self, p: Packet) -> None:
         """Answer with the lowest part of the window, which is where holes are, on several
-        planes."""
+        paths."""
         assert p.peth is not None
+        self._qp.reverse.unheard()
         marked = p.outer_ecn == _CE
         sack = self._sack(self.window.cack + 1, p.ev, p.peth.tx_ticks, marked)
         sack.pr = True
         sack.ack_psn_offset = p.peth.probe_id
-        for _ in range(choices.PROBE_REPLY_PLANES):
+        for _ in range(choices.PROBE_REPLY_PATHS):
             self._qp.send_control(sack, sack.cack_psn)
             self._counters.tx_sack += 1
-            if self._qp.live_plane_count < 2:
-                break
         if self.completed_count:
             self._send_ack()  # the one before may have been lost
 

@@ -3,7 +3,9 @@
 One EV per plane, and control packets take the planes in turn.  While data flows out, the EV of a
 plane is the one that was last acknowledged.  While data only comes in, an EV probe a round trip,
 on an EV drawn at random, keeps it current; a plane whose probes stay unanswered carries no
-control packets until one is answered again, so that a dead way back loses few SACKs.
+control packets until one is answered again, so that a dead way back loses few SACKs.  When the
+peer asks, or repeats what had arrived, it has not heard us: no EV counts as known then, and every
+control packet takes another.
 """
 
 from random import Random
@@ -91,6 +93,12 @@ class ReverseSet:
         self._misses[ev.plane] = 0
         self._silent_mask &= ~(1 << ev.plane)
         self._evs.reverse[ev.plane] = ev
+
+    def unheard(self) -> None:
+        """What we said was perhaps lost on its way."""
+        reverse = self._evs.reverse
+        for plane in range(self._plane_count):
+            reverse[plane] = None
 
     def _missed(self, ev: Ev) -> None:
         plane = ev.plane

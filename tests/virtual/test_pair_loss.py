@@ -6,7 +6,7 @@ from hosts.mrc.ev import EvState
 from hosts.mrc.message import CompletionKind, Status
 from hosts.wire.opcode import Opcode
 from hosts.wire.packet import Packet
-from tests.virtual.pair import BASE_RTT_NS, MS, US, Pair
+from tests.virtual.pair import BASE_RTT_NS, MS, US, Pair, gid
 
 
 def is_data(packet: Packet) -> bool:
@@ -138,6 +138,24 @@ def test_short_messages_over_a_dead_reverse_plane_retire_no_ev() -> None:
         pair.run_to_end(i + 1)
         pair.run(3 * US)
     pair.run(100 * BASE_RTT_NS)
+    assert not pair.a.retired()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_dead_way_back_of_the_only_plane_costs_a_few_round_trips(seed: int) -> None:
+    """Without SACKs the window closes, then the sender asks, and the answer goes another way."""
+    reference = Pair(planes=1, seed=seed)
+    reference.write(2 << 20)
+    reference.run_to_end()
+    pair = Pair(planes=1, seed=seed)
+    pair.write(2 << 20)
+    pair.run(40 * US)
+    way_back = pair.qb.evs.reverse[0]
+    assert way_back is not None
+    pair.drop(lambda p: p.ev == way_back.value and p.inner_src == gid(1))
+    pair.run_to_end()
+    assert pair.loop.now_ns < reference.loop.now_ns + 10 * BASE_RTT_NS
+    assert pair.a.count("rtx_timeout") == 0
     assert not pair.a.retired()
 
 
