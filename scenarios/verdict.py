@@ -161,6 +161,7 @@ class Measure:
             return self._around(what, fault)
         table: dict[str, Callable[[str], Value]] = {
             "job": self._job,
+            "flow": self._flow,
             "goodput": self._goodput,
             "qp": self._qp,
             "ev": self._ev,
@@ -186,6 +187,14 @@ class Measure:
         if not times:
             raise Undefined("no data: no host completed its part of the job")
         return max(times)
+
+    def _flow(self, what: str) -> Value:
+        found = [job.get("flows_ns", {}).values() for job in self._jobs() if job["completed"]]
+        times = sorted(ns for flows_ns in found for ns in flows_ns if ns is not None)
+        if not times:
+            raise Undefined("no data: no flow of a transfer was completed")
+        at = {"fastest": 0, "median": len(times) // 2, "slowest": -1}
+        return times[at[what]]
 
     def _first_end_ns(self) -> int:
         """When the first host was done: from then on goodput says nothing about the fabric."""

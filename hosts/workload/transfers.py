@@ -6,7 +6,7 @@ message in its memory when its completion comes.
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hosts.workload.job import Region, Saboteur, Transport, Window, message_count
@@ -36,6 +36,8 @@ class _Outgoing:
     window: Window | None = None
     posted: int = 0
     sent: int = 0
+    sent_ns: int | None = None
+    """When the last message was acknowledged, since the start."""
 
 
 @dataclass(slots=True)
@@ -45,7 +47,6 @@ class _Incoming:
     pattern: Pattern
     received: int = 0
     checked: int = 0
-    times_ns: list[int] = field(default_factory=list)
 
 
 class Transfers:
@@ -97,8 +98,8 @@ class Transfers:
         self._saboteur.arm(index)
 
     def report(self) -> dict[str, Any]:
-        """Completion time of each message since the start, by sender."""
-        return {"messages_ns": {peer: flow.times_ns for peer, flow in self._in.items()}}
+        """How long each of our flows took, to its last acknowledgement; None: it did not end."""
+        return {"flows_ns": {peer: flow.sent_ns for peer, flow in self._out.items()}}
 
     def start(self, now_ns: int) -> None:
         self._started_ns = now_ns
@@ -108,6 +109,8 @@ class Transfers:
     def sent(self, peer: str, wr_id: int, now_ns: int) -> None:
         flow = self._out[peer]
         flow.sent += 1
+        if flow.sent == _messages(flow.transfer):
+            flow.sent_ns = now_ns - self._started_ns
         self._post(flow)
 
     def received(self, peer: str, imm: int, now_ns: int) -> None:
@@ -118,7 +121,6 @@ class Transfers:
             return
         start, end = _message(flow.transfer, flow.received)
         flow.received += 1
-        flow.times_ns.append(now_ns - self._started_ns)
         self.messages += 1
         self._saboteur.inspect(memoryview(flow.region.buffer)[start:end])
         self._unchecked.append((flow, start, end))

@@ -175,7 +175,10 @@ def test_polls_tell_progress_events_and_each_sample_once() -> None:
     assert all((start - 100_000) % BIN_NS == 0 for start in starts)
     assert sum(count for _, count in samples) == 2_000_000
     assert [e["to"] for e in events if e["kind"] == "qp_state"] == ["rtr", "rts"]
-    assert len(stop["job"]["messages_ns"]["h0"]) == 20
+    assert stop["job"]["messages"] == 20
+    assert stop["job"]["flows_ns"] == {}
+    took_ns = bench.tell("h0", "stop")["job"]["flows_ns"]["h1"]
+    assert 0 < took_ns <= bench.loop.now_ns - 100_000
 
 
 def test_a_peer_that_vanishes_ends_the_job_with_a_reason() -> None:
