@@ -6,6 +6,7 @@ from fractions import Fraction
 from scenarios import derive, faults, flows, schema
 from topologies import units
 from topologies.model import Fabric, Tier, TopologyError
+from topologies.routing import paths
 from topologies.strict_yaml import Path
 
 Finding = tuple[Path, str]
@@ -16,6 +17,8 @@ def findings(scenario: schema.Scenario, fabric: Fabric) -> Iterator[Finding]:
     yield from _workload(scenario.workload, fabric)
     yield from _transport(scenario.transport, fabric)
     for index, fault in enumerate(scenario.timeline):
+        if isinstance(fault, schema.DenyEv):
+            yield from _denied_ev(scenario, fabric, index, fault)
         for path, message in _fault(fault, fabric):
             yield ("timeline", index, *path), message
 
@@ -76,6 +79,24 @@ def _fault(fault: schema.AnyFault, fabric: Fabric) -> Iterator[Finding]:
         yield ("plane",), f"this fabric has planes 0 to {fabric.spec.planes - 1}, got {plane}"
     if switch is not None:
         yield from _links(fault, switch, fabric)
+
+
+def _denied_ev(
+    scenario: schema.Scenario, fabric: Fabric, index: int, fault: schema.DenyEv
+) -> Iterator[Finding]:
+    """Where switches hash, EVs are random and nobody can name one beforehand."""
+    where = ("timeline", index, "ev")
+    if scenario.transport.routing == "ecmp":
+        yield where, "with routing ecmp EVs are random: there is none to name"
+        return
+    pairs = {pair for flow in flows.data_flows(scenario.workload) for pair in (flow, flow[::-1])}
+    try:
+        peers = [fabric.host(dst) for src, dst in sorted(pairs) if src == fault.host]
+        ways = [way for p in peers for way in paths(fabric, fabric.host(fault.host), p)]
+    except TopologyError:
+        return
+    if fault.ev not in {way.ev for way in ways}:
+        yield where, f"{fault.host} has no QP with an EV {fault.ev:#x} in this job"
 
 
 def _links(fault: schema.AnyFault, switch: str, fabric: Fabric) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ class Conditions:
             case faults.SetCorruption(end, probability):
                 self._world.set_corruption(end, probability)
             case faults.SetDenied(host, ev, denied):
-                self._world.set_denied(host, ev, denied)
+                self._world.control(host, {"op": "deny", "ev": ev, "denied": denied})
             case faults.Impair():
                 self._world.set_impairment(what)
             case faults.PauseQueue(end, paused):

@@ -88,8 +88,9 @@ def verdict(result: Mapping[str, Any]) -> Text:
 def problems(result: Mapping[str, Any]) -> list[str]:
     """Everything besides expectations that decided the verdict, each once."""
     reasons = result["fidelity"].get("reasons", [])
+    hosts = [f"{host}: {text}" for host, text in result["host_errors"].items()]
     error = [result["error"]] if result["error"] else []
-    return list(dict.fromkeys([*result["problems"], *reasons, *error]))
+    return list(dict.fromkeys([*result["problems"], *hosts, *reasons, *error]))
 
 
 def clock_line(fidelity: Mapping[str, Any]) -> str | None:

@@ -103,7 +103,7 @@ WORLD_METHOD: dict[type[Primitive], str] = {
     KillSwitch: "kill_switch",
     RestartSwitch: "restart_switch",
     SetCorruption: "set_corruption",
-    SetDenied: "set_denied",
+    SetDenied: "control",
     Impair: "set_impairment",
     PauseQueue: "pause_queue",
 }

@@ -1,7 +1,7 @@
 """From what a run saw to pass, fail or invalid, with the numbers that say so.  Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
@@ -47,6 +47,8 @@ class Judgement:
     books: tuple[ledger.Book, ...]
     fidelity: Mapping[str, Any]
     metrics: Mapping[str, Any]
+    host_errors: Mapping[str, str] = field(default_factory=dict)
+    """What hosts said went wrong; whether that fails the run, expectations say."""
 
 
 def judge(
@@ -70,6 +72,7 @@ def judge(
         books,
         _fidelity(observed, invalid),
         _all_metrics(measure, names),
+        observed.host_errors,
     )
 
 
@@ -260,6 +263,7 @@ def result(
         "seed": seed,
         "error": error,
         "problems": list(judgement.problems),
+        "host_errors": dict(judgement.host_errors),
         "expectations": [
             {"expr": f.expr, "wanted": f.wanted, "measured": f.measured, "ok": f.ok}
             for f in judgement.findings

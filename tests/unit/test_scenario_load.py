@@ -35,6 +35,11 @@ MSG = [
     ("0.3 * goodput.before(optic)", "3", "f:10: expect.1: a rate cannot be compared with a number"),
     ("before(optic)", "before(optik)", "f:10: expect.1: unknown name 'goodput.before(optik)'"),
     ("routing: srv6", "routing: bgp", "f:4: transport.routing: expected 'srv6', 'structured' or"),
+    (
+        "switch: p0t0n0, links: [h0, h1], flaps: 2, down: 300ms, stagger: 50ms",
+        "label: x, host: h0, ev: 17",
+        "f:7: timeline.0",
+    ),
     ("kind: mrc", "rto: 1ms", "f:4: transport.rto: expected at least"),
     ("claim: nothing in particular", "claim: ''", "f:2: claim: expected text of 1 or more"),
 ]

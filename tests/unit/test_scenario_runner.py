@@ -130,13 +130,11 @@ def test_invalid_if_the_machine_lost_frames(place: str, word: str) -> None:
 
 
 def test_a_verb_the_world_cannot_do_is_refused_before_anything_starts() -> None:
-    loaded = load_text(
-        changed("fault: optic, switch: p0t0n0, links: [h0, h1], flaps: 2, down: 300ms, "
-                "stagger: 50ms", "fault: deny_ev, label: optic, host: h0, ev: 0xc000"),
-        "f",
-    )  # fmt: skip
+    optic = "fault: optic, switch: p0t0n0, links: [h0, h1], flaps: 2, down: 300ms, stagger: 50ms"
+    corrupt = "fault: corrupt, label: optic, switch: p0t0n0, links: [h0], probability: 1%"
+    loaded = load_text(changed(optic, corrupt), "f")
     world = FakeWorld(loaded.fabric)
-    with pytest.raises(Refused, match="the virtual world cannot do 'optic': it has no set_denied"):
+    with pytest.raises(Refused, match="cannot do 'optic': it has no set_corruption"):
         Runner(loaded, world, 1, lambda progress: None).run()
 
 

@@ -118,3 +118,23 @@ def test_the_run_folder_runs_again(tmp_path: Path) -> None:
     first = run("p2p", tmp_path / "a", *SHORT)
     again = run(str(first.folder / "scenario.yaml"), tmp_path / "b")
     assert again.result == first.result
+
+
+def test_an_ev_the_operator_denies_carries_nothing_until_it_is_allowed(tmp_path: Path) -> None:
+    deny = "timeline=[{at: 200ms, fault: deny_ev, host: h0, ev: 0xc008, for: 500ms}]"
+    expect = "expect=[job.completed, job.bytes_corrupt == 0, ev.all_good]"
+    done = run("p2p", tmp_path / "a", *SHORT, "--set", deny, "--set", expect)
+    assert done.code == 0, done.out + done.err
+    states = [(e["to"], e["cause"]) for e in done.events if e["kind"] == "ev_state"]
+    assert states == [("denied", "controller"), ("good", "controller")]
+
+
+@pytest.mark.root
+def test_a_verb_the_live_world_cannot_do_is_refused_by_name(tmp_path: Path) -> None:
+    corrupt = "{at: 1s, fault: corrupt, switch: p0t0n0, links: [h0], probability: 1%}"
+    arguments = ("--set", f"timeline=[{corrupt}]", "--set", "expect=[job.completed]")
+    done = run("p2p", tmp_path / "a", *arguments, world="live")
+    assert done.code == 2
+    assert done.err == (
+        "mrc-testbed: the live world cannot do 'corrupt': it has no set_corruption\n"
+    )
