@@ -6,14 +6,17 @@ Three runs between them exercise every way a frame can end; then each counter in
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hosts import ledger as host_ledger
 from scenarios import ledger
+from scenarios.verdict import EXIT_CODES, Verdict
 from switches.api import CONTROL_PRIORITY, DATA_PRIORITY, PortStats, QueueLimit, UpdateType
 from switches.entries import FIB, entries, fault, port_configs
+from tests.support.cli_run import run
 from tests.virtual.test_world import MS, RING, Run
 from topologies.model import PortRef
 from worlds.switch_settings import switch_settings
@@ -207,3 +210,21 @@ def test_the_loop_knows_every_counter_of_a_port() -> None:
     not_frames = {"port", "up", "rx_bytes", "tx_bytes", "queues"}
     only_live = {"ring_drops"}
     assert {f.name for f in fields(PortStats)} == {*PORT_COUNTERS, *not_frames, *only_live}
+
+
+LOSSY = (
+    "timeline=["
+    "{at: 300ms, fault: gray_loss, switch: p0t0n0, probability: 3%, for: 700ms},"
+    "{at: 500ms, fault: link_flap, switch: p1t1n2, links: [p1t0n1], down: 200ms}]"
+)
+BALANCED = "expect=[job.completed, ledger.dropped > 0, ledger.unexplained == 0]"
+
+
+@pytest.mark.parametrize("world", ["virtual", pytest.param("live", marks=pytest.mark.root)])
+def test_p2p_under_loss_balances(tmp_path: Path, world: str) -> None:
+    """Also where the machine was too busy to prove anything else."""
+    short = ("--set", "workload.bytes=12MiB", "--set", LOSSY, "--set", BALANCED)
+    done = run("p2p", tmp_path / "out", *short, world=world)
+    assert done.code in (0, EXIT_CODES[Verdict.INVALID]), done.out + done.err
+    assert all(finding["ok"] for finding in done.result["expectations"]), done.out
+    assert done.result["problems"] == []
