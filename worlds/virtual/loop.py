@@ -8,6 +8,7 @@ frames due to it are delivered first, then its timeout, then it transmits.
 import heapq
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from worlds.node import Node
 from worlds.virtual.link import Impairment, VirtualLink
@@ -173,7 +174,17 @@ class VirtualLoop:
         link = self.links.get((index, port))
         if link is not None:
             for at, arrived in link.carry(frame, now):
-                self._push_frame(at, link, arrived)
+                if at > now:
+                    self.call_at(at, partial(self._arrive_late, link, arrived))
+                else:
+                    self._push_frame(at, link, arrived)
+
+    def _arrive_late(self, link: VirtualLink, frame: bytes) -> None:
+        """The end of a wire that has delay; what was on it when it was cut is lost."""
+        if link.up:
+            self._push_frame(self.now_ns, link, frame)
+        else:
+            link.lost_down += 1
 
     def _is_tapped(self, index: int, port: int) -> bool:
         if self._tap is None:
