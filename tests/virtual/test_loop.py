@@ -77,6 +77,18 @@ def test_a_dead_wire_counts_what_it_loses_and_tells_both_ends() -> None:
     assert a.carrier == b.carrier == [(0, False, 500), (0, True, 2000)]
 
 
+def test_what_is_on_a_wire_when_it_is_cut_is_lost_and_counted() -> None:
+    loop, a, b = pair()
+    loop.impair(0, 0, Impairment(delay_ns=700))
+    a.due.extend([(1000, 0, b"lost"), (2000, 0, b"kept")])
+    loop.wake(0)
+    loop.call_at(1500, lambda: loop.set_link(0, 0, False))
+    loop.call_at(1900, lambda: loop.set_link(0, 0, True))
+    loop.run_until(4000)
+    assert b.got == [(2700, 0, b"kept")]
+    assert loop.links[0, 0].lost_down == 1
+
+
 def test_impairments_account_for_every_frame_and_repeat_by_seed() -> None:
     def run(seed: int) -> list[tuple[int, int, bytes]]:
         loop, a, b = pair(seed)
