@@ -4,6 +4,7 @@ The result lies in the checkout's cache under a name made of everything it depen
 there in one step: two processes may build at once, and a build that was broken off leaves nothing.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -20,6 +21,7 @@ from switches.program import load_program
 RUNTIME = Path(__file__).parent / "runtime"
 CACHE = Path(__file__).parents[2] / ".cache" / "engine"
 COMPILERS = ("cc", "gcc", "clang")
+KEEP_S = 7 * 24 * 3600
 
 _FLAGS = ("-std=c11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-g1")
 _SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
@@ -89,6 +91,8 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
     """The folder of that name in the cache, filled first where it is missing."""
     final = CACHE / name
     if final.is_dir():
+        with contextlib.suppress(OSError):  # a cache that is not ours to write is good to read
+            os.utime(final)
         return final
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as temporary:
@@ -100,7 +104,18 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
         except OSError:
             if not final.is_dir():  # else another process was faster
                 raise
+    _forget(final.stat().st_mtime)
     return final
+
+
+def _forget(now: float) -> None:
+    """Removes what nobody has asked for in KEEP_S: programs, compilers and sources change."""
+    for entry in CACHE.iterdir():
+        try:
+            if entry.stat().st_mtime < now - KEEP_S:
+                shutil.rmtree(entry, ignore_errors=True)
+        except OSError:  # gone already, by another process
+            continue
 
 
 def _runtime_objects(compiler: list[str], flags: list[str]) -> Path:

@@ -1,5 +1,6 @@
 """The build: cached by what it depends on, safe for two at once, clear when it cannot."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_the_same_program_is_compiled_once(cache: Path, tmp_path: Path) -> None:
     assert build(program(tmp_path, value=2), opt="-O0").library != first.library
     assert build(program(tmp_path), opt="-O1").library != first.library
     assert not list(cache.glob("building-*"))
+
+
+def test_what_was_not_used_for_long_is_forgotten(cache: Path, tmp_path: Path) -> None:
+    needs_compiler()
+    first = build(program(tmp_path), opt="-O0").library.parent
+    second = build(program(tmp_path, value=2), opt="-O0").library.parent
+    for folder in (first, second):
+        os.utime(folder, (1e9, 1e9))
+    build(program(tmp_path, value=2), opt="-O0")  # used again
+    build(program(tmp_path, value=3), opt="-O0")
+    assert not first.exists()
+    assert second.is_dir()
 
 
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
