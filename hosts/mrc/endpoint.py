@@ -38,7 +38,10 @@ TURN_PACKETS = 4
 """A QP sends up to so many packets before the next QP has its turn: what is in the caches, the
 processor's and ours, is used more than once."""
 
-_FIRST_WRITE, _LAST_WRITE = min(WRITES), max(WRITES)
+_FIRST_WRITE, _LAST_WRITE = int(min(WRITES)), int(max(WRITES))
+_SACK, _NACK = int(Opcode.SACK), int(Opcode.NACK)
+_ACKNOWLEDGE, _PROBE = int(Opcode.ACKNOWLEDGE), int(Opcode.PROBE)
+_ERROR = QpState.ERROR
 _REVERSE_PROBE_PACKETS = choices.REVERSE_PROBE_PACKETS
 _NEVER = 1 << 62
 
@@ -192,7 +195,7 @@ class Endpoint:
     def _receive_data(self, qp: QueuePair | None, packet: Packet, now: Ns) -> None:
         if qp is None or qp.remote is None or packet.inner_src != qp.remote.gid:
             self._counters.rx_data_no_qp += 1
-        elif qp.state is QpState.ERROR:
+        elif qp.state is _ERROR:
             qp.responder.receive_in_error(packet)
         else:
             qp.responder.receive_write(packet, now)
@@ -224,27 +227,27 @@ class Endpoint:
             qp is None
             or qp.remote is None
             or packet.inner_src != qp.remote.gid
-            or qp.state is QpState.ERROR
+            or qp.state is _ERROR
         ):
             counters.rx_control_no_qp += 1
             return
         requester = qp.requester
-        if opcode == Opcode.SACK:
+        if opcode == _SACK:
             assert packet.sack is not None
             counters.rx_sack += 1
             requester.receive_sack(packet.sack, now)
-        elif opcode == Opcode.ACKNOWLEDGE:
+        elif opcode == _ACKNOWLEDGE:
             assert packet.aeth is not None
             if packet.aeth.is_nak:
                 counters.rx_nak += 1
             else:
                 counters.rx_ack += 1
             requester.receive_ack(packet.aeth, now)
-        elif opcode == Opcode.NACK:
+        elif opcode == _NACK:
             assert packet.nack is not None
             counters.rx_nack += 1
             requester.receive_nack(packet.nack, now)
-        elif opcode == Opcode.PROBE:
+        elif opcode == _PROBE:
             counters.rx_probe += 1
             qp.responder.receive_probe(packet)
             return

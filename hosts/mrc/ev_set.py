@@ -19,6 +19,7 @@ SKIP_SCAN_MAX = 16
 and skipping helps nobody; it also bounds the cost of a packet."""
 
 _GOOD = EvState.GOOD
+_IN_USE = (EvState.GOOD, EvState.SKIP)
 
 StateChanged = Callable[[Ev, EvState, EvState, Cause, Ns], None]
 
@@ -141,7 +142,7 @@ class EvSet:
         """An EV of that plane for control packets: the proven one, else one in use or any at all,
         drawn for each."""
         proven = self.reverse[plane]
-        if proven is not None and proven.state in (EvState.GOOD, EvState.SKIP):
+        if proven is not None and proven.state in _IN_USE:
             return proven
         if self._orders[plane]:
             return self.draw(plane)
@@ -244,7 +245,7 @@ class EvSet:
 
     def _replacement(self, plane: int) -> Ev | None:
         for ev in self._backup[plane]:
-            if ev.state in (EvState.GOOD, EvState.SKIP):
+            if ev.state in _IN_USE:
                 return ev
         return None
 

@@ -6,7 +6,6 @@ what no bitmap ever covered is left to the timeout or a probe (design section 7)
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from hosts.mrc.units import Ns
@@ -19,13 +18,14 @@ if TYPE_CHECKING:
 _MASK_64 = (1 << BITMAP_BITS) - 1
 
 
-class SentState(IntEnum):
-    OUTSTANDING = 0
-    LOST = 1
-    """Declared lost (or trimmed, or its port went down); waits to be sent again."""
-    SUPERSEDED = 2
-    """Sent again: another transmission of the same PSN counts now."""
-    ACKED = 3
+# States of a transmission; plain integers, since every packet is compared with them.
+
+OUTSTANDING = 0
+LOST = 1
+"""Declared lost (or trimmed, or its port went down); waits to be sent again."""
+SUPERSEDED = 2
+"""Sent again: another transmission of the same PSN counts now."""
+ACKED = 3
 
 
 class Sent:
@@ -46,7 +46,7 @@ class Sent:
         self.size = size
         self.ev = ev
         self.sent_ns = now
-        self.state = 0
+        self.state = OUTSTANDING
         self.excused = False
         """Known not to tell anything about its EV: trimmed, refused, or caught by a port event."""
         self.transmissions = 1
@@ -62,7 +62,7 @@ class Sent:
         sent.transmissions = self.transmissions + 1
         sent.retries = self.retries
         sent.timeouts = self.timeouts
-        self.state = 2
+        self.state = SUPERSEDED
         return sent
 
 

@@ -28,7 +28,7 @@ from hosts.mrc.ev import Cause, Ev, EvEvent, EvState
 from hosts.mrc.ev_set import EvSet
 from hosts.mrc.health import Health
 from hosts.mrc.message import Completion, CompletionKind, Message, Status, WriteRequest
-from hosts.mrc.outstanding import Outstanding, Sent, SentState, Snapshot
+from hosts.mrc.outstanding import ACKED, LOST, OUTSTANDING, Outstanding, Sent, Snapshot
 from hosts.mrc.psn import PSN_MASK, serial_diff, unwrap
 from hosts.mrc.services import Services
 from hosts.mrc.timers import Timer, TimerKind
@@ -279,7 +279,7 @@ class Requester:
         lost, by_seq = self._lost, self.outstanding.by_seq
         while lost:
             sent = by_seq.get(lost[0])
-            if sent is not None and sent.state == SentState.LOST:
+            if sent is not None and sent.state == LOST:
                 return sent if lost[0] - self.outstanding.cack <= self._mpr else None
             heapq.heappop(lost)
         return None
@@ -335,7 +335,7 @@ class Requester:
         if sack.pr:
             return None, False
         sent = self.outstanding.by_seq.get(cack + sack.ack_psn_offset)
-        if sent is None or sent.state != 0 or sent.ev.value != sack.entropy:
+        if sent is None or sent.state != OUTSTANDING or sent.ev.value != sack.entropy:
             return None, False
         self._rtt_ns = rtt_ns = now - sent.sent_ns + int(sent.size * self._wire_ns[sent.ev.plane])
         return rtt_ns, sent.transmissions == 1 and sent.size == self._full_size
@@ -344,10 +344,10 @@ class Requester:
         """Packets acknowledged for the first time, oldest first."""
         reverse = self.evs.reverse
         for sent in done:
-            if sent.state == SentState.LOST:
+            if sent.state == LOST:
                 self.cc.inflight_bytes += sent.size  # it was written off, and rcvd_bytes counts it
                 self._counters.late_arrivals += 1
-            sent.state = 3
+            sent.state = ACKED
             ev = sent.ev
             in_flight = ev.in_flight
             if sent.transmissions == 1:
@@ -379,7 +379,7 @@ class Requester:
             if not snapshot.lacks(sent.seq):
                 undecided.append(sent)
                 continue
-            if sent.state == SentState.OUTSTANDING:
+            if sent.state == OUTSTANDING:
                 self._counters.rtx_order += 1
                 self._lose(sent, now)
             self.health.doubt_order(sent.ev, sent, now)
@@ -398,7 +398,7 @@ class Requester:
         by_seq = out.by_seq
         while seq <= limit:
             sent = by_seq.get(seq)
-            if sent is not None and sent.state == 0 and sent.transmissions == 1 and (
+            if sent is not None and sent.state == OUTSTANDING and sent.transmissions == 1 and (
                 out.was_missing(seq)
             ):
                 self._counters.rtx_tolerance += 1
@@ -453,7 +453,7 @@ class Requester:
         sent = self.outstanding.by_seq.get(seq)
         if sent is None:
             return
-        if sent.ev is not ev or sent.state != SentState.OUTSTANDING:
+        if sent.ev is not ev or sent.state != OUTSTANDING:
             self._excuse_older(ev, seq)
             return
         sent.excused = True
@@ -511,7 +511,7 @@ class Requester:
     # -- loss ----------------------------------------------------------------------------------
 
     def _requeue(self, sent: Sent) -> None:
-        sent.state = SentState.LOST
+        sent.state = LOST
         heapq.heappush(self._lost, sent.seq)
 
     def _lose(self, sent: Sent, now: Ns) -> None:
@@ -528,7 +528,7 @@ class Requester:
     def requeue_plane(self, plane: int) -> None:
         """The port of that plane is gone, ours or the peer's: all that left by it goes again."""
         for sent in self.outstanding.all():
-            if sent.ev.plane == plane and sent.state == SentState.OUTSTANDING:
+            if sent.ev.plane == plane and sent.state == OUTSTANDING:
                 sent.excused = True
                 self._counters.rtx_port += 1
                 self._requeue(sent)
@@ -536,13 +536,13 @@ class Requester:
 
     def on_retransmit_timer(self, now: Ns) -> None:
         timeline, late = self._timeline, self._late
-        while timeline and (timeline[0].state != 0 or timeline[0].deadline_ns <= now):
+        while timeline and (timeline[0].state != OUTSTANDING or timeline[0].deadline_ns <= now):
             sent = timeline.popleft()
-            if sent.state == 0:
+            if sent.state == OUTSTANDING:
                 self._time_out(sent, now)
-        while late and (late[0][2].state != 0 or late[0][0] <= now):
+        while late and (late[0][2].state != OUTSTANDING or late[0][0] <= now):
             sent = heapq.heappop(late)[2]
-            if sent.state == 0:
+            if sent.state == OUTSTANDING:
                 self._time_out(sent, now)
         deadlines = [timeline[0].deadline_ns] if timeline else []
         if late:
@@ -586,7 +586,7 @@ class Requester:
         oldest = self.outstanding.oldest()
         if (
             oldest is not None
-            and oldest.state == SentState.OUTSTANDING
+            and oldest.state == OUTSTANDING
             and oldest.sent_ns < asked_ns
             and snapshot.lacks(oldest.seq)
             and oldest.ev.doubt is None

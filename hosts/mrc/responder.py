@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hosts.mrc.qp import QueuePair
 
 _CE = int(Ecn.CE)
+_SKIP_ONCE = int(EvHint.SKIP_ONCE)
 _ENDS = frozenset(int(opcode) for opcode in ENDS_MESSAGE)
 _CREDIT_MIN = choices.SACK_CREDIT_MIN_BYTES
 
@@ -39,8 +40,8 @@ class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
         "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
-        "_stashed_imms", "_trigger", "completed_count", "delivered", "duplicate", "mpr_units",
-        "rejected", "trimmed", "window",
+        "_stashed_imms", "_the_sack", "_trigger", "completed_count", "delivered", "duplicate",
+        "mpr_units", "rejected", "trimmed", "window",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +70,7 @@ class Responder:
         self._imm_count = 0
         self.completed_count = 0
         self._acked_count = 0
+        self._the_sack = Sack(cack_psn=0, entropy=0)
         self._nak: tuple[NakCode, int] | None = None
         self.delivered = EvCounts()
         """Data packets by EV and by what became of them; each is in one of the four."""
@@ -79,6 +81,8 @@ class Responder:
     def connect(self, remote: RemoteQp) -> None:
         self.window = ReorderWindow(remote.psn)
         self._dynamic_mpr = self._config.dynamic_mpr and remote.dynamic_mpr
+        self._the_sack.spdcid = self._qp.qpn & 0xFFFF
+        self._the_sack.dpdcid = remote.qpn & 0xFFFF
 
     def set_mpr(self, units: int) -> None:
         """Announce a smaller (or again larger) window with the next SACK: Dynamic MPR.
@@ -219,21 +223,22 @@ class Responder:
             self._send_ack()
 
     def _sack(self, base: int, ev: int, tx_ticks: int, marked: bool) -> Sack:
+        """The one SACK object of this QP, filled in anew: it is on the wire before the next."""
         window = self.window
+        sack = self._the_sack
         cack = window.cack
-        return Sack(
-            cack_psn=cack & PSN_MASK,
-            entropy=ev,
-            m=EvHint.SKIP_ONCE if marked else EvHint.NONE,
-            spdcid=self._qp.qpn & 0xFFFF,
-            dpdcid=self._qp.remote_qpn & 0xFFFF,
-            mpr=self.mpr_units if self._dynamic_mpr else 0,
-            sack_offset=base - cack,
-            bitmap=window.bitmap(base),
-            tx_ticks=tx_ticks,
-            ooo_count=window.ooo_count & 0x7FFF,
-            rcvd_units=-(-self._rcvd_bytes // RCVD_UNIT_BYTES) % RCVD_UNITS_MODULO,
-        )
+        sack.cack_psn = cack & PSN_MASK
+        sack.entropy = ev
+        sack.m = _SKIP_ONCE if marked else 0
+        sack.pr = False
+        sack.sack_offset = base - cack
+        sack.bitmap = window.bitmap(base) if window.ooo_count else 0
+        sack.tx_ticks = tx_ticks
+        sack.ooo_count = window.ooo_count & 0x7FFF
+        sack.rcvd_units = -(-self._rcvd_bytes // RCVD_UNIT_BYTES) % RCVD_UNITS_MODULO
+        if self._dynamic_mpr:
+            sack.mpr = self.mpr_units
+        return sack
 
     def _send_ack(self) -> None:
         self._acked_count = self.completed_count

@@ -299,3 +299,17 @@ def test_evs_come_back_after_a_while_of_heavy_loss() -> None:
     pair.write(1 << 20, wr_id=1)
     pair.run_to_end(2)
     assert len({p.ev for _, _, p in pair.data()}) == 8
+
+
+def test_a_dead_ev_on_the_way_back_does_not_keep_carrying_sacks() -> None:
+    pair = Pair(planes=2, evs_per_plane=4)
+    dead = {ev.value for ev in pair.qb.evs.evs[:2]}  # one of each plane
+    control = (Opcode.SACK, Opcode.ACKNOWLEDGE, Opcode.ENDPOINT_REQUEST)
+    pair.drop(lambda p: p.opcode in control and p.ev in dead)
+    for i in range(20):
+        pair.write(1 << 20, wr_id=i)
+    pair.run_to_end(20)
+    late = [p for t, _, p in pair.control(Opcode.SACK) if t > pair.loop.now_ns // 2]
+    assert sum(p.ev in dead for p in late) < 0.3 * len(late)
+    assert not pair.a.retired()
+    assert pair.a.count("rtx_timeout") == 0
