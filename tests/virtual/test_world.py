@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -298,3 +299,35 @@ def test_a_capture_holds_what_crossed_its_ports(tmp_path: Path) -> None:
     assert len(frames) == 2 * (at_switch.rx_packets + at_switch.tx_packets)
     opcodes = {parse_frame(frame).opcode for frame in frames}
     assert {0xC6, 0xC7, 0xDC} <= opcodes
+
+
+def test_wireshark_finds_nothing_wrong_in_a_capture(tmp_path: Path) -> None:
+    """Of trimmed packets it says that they are shorter than their UDP length: they are."""
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        pytest.skip("tshark is not installed (apt: tshark)")
+    shallow = Thresholds(ecn_low=100, ecn_high=200, trim=4, trim_last_hop=4)
+    ports = ("h0-eth0", "h1-eth0", "p0t0n0-eth0")
+    settings = {
+        "run_dir": tmp_path,
+        "pcap_ports": ports,
+        "switch": SwitchSettings(thresholds=shallow),
+    }
+    run = Run(INCAST, settings=settings)
+    run.world.close()
+    script = ROOT / "docs" / "wireshark" / "mrc.lua"
+    shown = {}
+    for name, condition in (
+        ("bad", "(_ws.malformed && !(mrc.trimmed == 1)) || mrc.too_short || !mrc"),
+        ("trimmed", "mrc.trimmed == 1"),
+    ):
+        command = [tshark, "-X", f"lua_script:{script}", "-r", str(tmp_path / "capture.pcapng")]
+        done = subprocess.run(
+            [*command, "-Y", condition, "-T", "fields", "-e", "mrc.psn"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shown[name] = done.stdout.split()
+    assert shown["bad"] == []
+    assert len(shown["trimmed"]) > 0
