@@ -5,6 +5,7 @@ time), 4 internal error; 130 interrupted.
 """
 
 import json
+import os
 import shutil
 import sys
 import traceback
@@ -34,6 +35,9 @@ from topologies import addressing
 from topologies import load as topology_files
 from topologies.strict_yaml import InputError
 from worlds.api import BackEnd
+
+SBIN = "/usr/sbin:/sbin"
+"""Where half of what we call lives; Debian's users do not have it on their PATH."""
 
 app = typer.Typer(
     add_completion=False,
@@ -79,6 +83,8 @@ def run(
     _one_of("--world", world, ("live", "virtual", None))
     back_end = _back_end(switch)
     hook = _hook(corrupt_byte)
+    if not program.is_file():
+        raise InputError(f"--program: there is no file {program}")
     _check_ports(loaded, pcap)
     if worlds_choice.through_sudo(world):
         worlds_choice.repeat_under_sudo(sys.argv[1:])
@@ -254,6 +260,7 @@ def main() -> None:
 
 
 def _main() -> int:
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{SBIN}"
     try:
         app(prog_name="mrc-testbed")
     except InputError as error:

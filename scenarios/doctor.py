@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from scenarios import derive, run_folder
+from scenarios import derive, run_folder, worlds_choice
 from worlds.api import WorldUnavailable
 
 CEILING_FILE = Path(".cache") / "ceiling.json"
@@ -35,12 +35,7 @@ def checks() -> list[Check]:
     return [_python(), _compiler(), _namespaces(), *map(_command, _COMMANDS), _program()]
 
 
-_COMMANDS = (
-    ("mnexec", "apt-get install mininet"),
-    ("ip", "apt-get install iproute2"),
-    ("ethtool", "apt-get install ethtool"),
-    ("tcpdump", "apt-get install tcpdump"),
-)
+_COMMANDS = tuple({**worlds_choice.LIVE_COMMANDS, "tcpdump": "tcpdump"}.items())
 
 
 def cores() -> int:
@@ -82,10 +77,9 @@ def _namespaces() -> Check:
 
 
 def _command(command: tuple[str, str]) -> Check:
-    name, remedy = command
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    found = shutil.which(name, path=path)
-    return Check(name, found is not None, found or "missing", remedy)
+    name, package = command
+    found = shutil.which(name)
+    return Check(name, found is not None, found or "missing", f"apt-get install {package}")
 
 
 def _program() -> Check:

@@ -16,10 +16,15 @@ from scenarios.observe import Observed
 from scenarios.runner import Hook, Refused, Runner
 from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Judgement, Verdict
 from scenarios.worlds_choice import Choice
+from switches.engine.build import BuildError
+from switches.program import UnsupportedProgram
 from worlds.api import BackEnd, World, WorldError, WorldSettings, WorldUnavailable
 
 INTERRUPTED = 130
 INTERRUPTED_TEXT = "the run was interrupted"
+NOT_HERE = (Refused, WorldUnavailable, BuildError, UnsupportedProgram)
+"""What this machine, world or engine cannot do: one sentence, exit 2."""
+
 P4_BUILD = run_folder.CHECKOUT / "p4" / "build"
 
 
@@ -43,8 +48,8 @@ def execute(loaded: Loaded, choice: Choice, options: Options, out: Console) -> i
     run = _Run(loaded, choice, options, out)
     try:
         return run.do()
-    except (Refused, WorldUnavailable) as error:
-        print(f"mrc-testbed: {error}", file=sys.stderr)
+    except NOT_HERE as error:
+        print(f"mrc-testbed: {str(error).splitlines()[0]}", file=sys.stderr)
         return EXIT_BAD_INPUT
     finally:
         run_folder.hand_back(options.folder)
@@ -92,7 +97,8 @@ class _Run:
                 None,
                 None,
             )
-        except (Refused, WorldUnavailable):
+        except NOT_HERE as error:
+            (self.options.folder / "logs" / "error.txt").write_text(f"{error}\n")
             raise
         except KeyboardInterrupt:
             return verdict.no_judgement(INTERRUPTED_TEXT), INTERRUPTED_TEXT, INTERRUPTED

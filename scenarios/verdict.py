@@ -193,7 +193,7 @@ class Measure:
 
     def _flow(self, what: str) -> Value:
         found = [job.get("flows_ns", {}).values() for job in self._jobs() if job["completed"]]
-        times = sorted(ns for flows_ns in found for ns in flows_ns if ns is not None)
+        times = sorted(int(ns) for flows_ns in found for ns in flows_ns if ns is not None)
         if not times:
             raise Undefined("no data: no flow of a transfer was completed")
         at = {"fastest": 0, "median": len(times) // 2, "slowest": -1}

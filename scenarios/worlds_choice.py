@@ -18,6 +18,14 @@ WorldName = Literal["live", "virtual"]
 SUDO_MARK = "MRC_TESTBED_THROUGH_SUDO"
 """Set for the process sudo starts, so that it never asks twice."""
 
+LIVE_COMMANDS = {
+    "mnexec": "mininet",
+    "ifconfig": "net-tools",
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+}
+"""What the live world calls, and the Debian package of each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -93,9 +101,9 @@ def repeat_under_sudo(arguments: list[str]) -> NoReturn:
 def _why_not_live() -> str | None:
     from worlds.live import private_namespace
 
-    for command in ("mnexec",):
+    for command, package in LIVE_COMMANDS.items():
         if shutil.which(command) is None:
-            return f"{command} is missing (Debian's package `mininet` has it)"
+            return f"{command} is missing (Debian's package `{package}` has it)"
     return private_namespace.why_not()
 
 

@@ -1,13 +1,14 @@
 """One sentence, no traceback, the documented exit code."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scenarios import cli, load
+from scenarios import cli, load, worlds_choice
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,3 +142,30 @@ def test_as_a_module_from_elsewhere(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "t0-optic" in done.stdout
+
+
+def test_no_compiler_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(cli, "SBIN", "/nonexistent")
+    monkeypatch.delenv("CC", raising=False)
+    where = str(tmp_path / "out")
+    code, _, err = called(capsys, monkeypatch, "run", "p2p", "--world", "virtual", "--out", where)
+    assert code == 2
+    assert err == "mrc-testbed: No C compiler found: install gcc and libc6-dev, or set CC.\n"
+
+
+def test_without_mininet_the_virtual_world_runs_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = shutil.which
+    monkeypatch.setattr("shutil.which", lambda c, **_: None if c == "mnexec" else found(c))
+    monkeypatch.setattr(worlds_choice, "through_sudo", lambda world: False)
+    size = ("--set", "workload.bytes=8MiB", "--out", str(tmp_path / "out"))
+    code, out, _ = called(capsys, monkeypatch, "run", "p2p", *size)
+    assert code == 0
+    assert "virtual world (the live world cannot run here: mnexec is missing" in out
+    code, _, err = called(capsys, monkeypatch, "run", "p2p", *size, "--world", "live")
+    assert code == 2
+    assert "the live world cannot run here: mnexec is missing" in err
