@@ -72,4 +72,8 @@ class Observed:
 
     def in_order(self) -> list[Event]:
         """Events by time; simultaneous ones in the order they were collected."""
-        return sorted(self.events, key=lambda event: event.t_ns)
+        events = sorted(self.events, key=lambda event: event.t_ns)
+        if self.events_left_out:
+            fields = {"count": self.events_left_out}
+            events.append(Event(events[-1].t_ns, "runner", "events_left_out", fields))
+        return events

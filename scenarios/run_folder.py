@@ -22,13 +22,30 @@ from worlds.api import Event
 CHECKOUT = Path(__file__).resolve().parents[1]
 RUNS = CHECKOUT / "runs"
 
+FILES = (
+    "scenario.yaml",
+    "result.json",
+    "machine.json",
+    "junit.xml",
+    "events.jsonl",
+    "goodput.csv",
+    "ev.csv",
+    "report.html",
+)
+"""What a run writes, besides logs and captures."""
+
 
 def create(name: str, out: Path | None) -> Path:
-    """`out` exactly, or a new folder named after time and scenario.  Raises InputError."""
+    """`out` exactly, or a new folder named after time and scenario.  Raises InputError.
+
+    What an earlier run wrote into `out` is removed: a run that breaks must not leave its verdict.
+    """
     folder = out if out is not None else _unused(f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "logs").mkdir(exist_ok=True)
+        for name in (*FILES, "logs/error.txt"):
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot make the run folder {folder}: {reason}") from None

@@ -184,6 +184,22 @@ def test_a_run_folder_holds_what_the_design_says(
     assert load_text((tmp_path / "a" / "scenario.yaml").read_text(), "g").scenario.name == "small"
 
 
+def test_a_folder_used_again_holds_nothing_of_the_run_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executed(monkeypatch, tmp_path / "a")
+    run_folder.create("small", tmp_path / "a")
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"logs", "screen.txt"}
+
+
+def test_events_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.observe.EVENTS_MAX", 3)
+    _, observed, _ = ran()
+    last = observed.in_order()[-1]
+    assert last.kind == "events_left_out"
+    assert last.fields["count"] > 3
+
+
 def test_the_same_seed_gives_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
