@@ -13,7 +13,7 @@ from typing import Any, Self
 from switches.api import CounterValue, SwitchError, SwitchErrorCode, TableEntry, UpdateType
 from switches.p4rt import rpc
 from switches.p4rt.arbitration import OK, to_uint128
-from switches.p4rt.p4info import P4Info, Table, model, parse_text
+from switches.p4rt.p4info import P4Info, Table, parse_text, text_model
 from switches.p4rt.protos import p4runtime
 from switches.p4rt.translate import (
     decode_cell,
@@ -78,12 +78,14 @@ class P4RuntimeClient:
 
     # --- session
 
-    def connect(self) -> None:
-        """Wait for the server and become primary.  Raises SwitchError.
+    def connect(self, *, wait_for_server: bool = True) -> None:
+        """Wait for the server, unless it is known to be there, and become primary.
 
-        FAILED_PRECONDITION: another client with a higher election id is primary.
+        Raises SwitchError; FAILED_PRECONDITION: another client with a higher election id is
+        primary.
         """
-        self.api_version()
+        if wait_for_server:
+            self.api_version()
         self._stream = self._stub.stream_channel(iter(self._outbox.get, None))
         self._reader = Thread(target=self._receive, name="p4runtime-client", daemon=True)
         self._reader.start()
@@ -165,7 +167,7 @@ class P4RuntimeClient:
     def set_pipeline(self, p4info: str, program: bytes, *, cookie: int = 0) -> None:
         """Verify and commit a program: p4c's p4info text and BMv2 JSON.  Tables are empty then."""
         message = parse_text(p4info)
-        info = model(message)
+        info = text_model(p4info)
         request = p4runtime.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,
             election_id=to_uint128(self.election_id),
@@ -182,7 +184,7 @@ class P4RuntimeClient:
 
     def use_pipeline(self, p4info: str) -> None:
         """Take the pipeline as set by somebody else; `p4info` is its."""
-        self._info = model(parse_text(p4info))
+        self._info = text_model(p4info)
 
     def get_cookie(self) -> int | None:
         """The cookie of the pipeline in force, or None where none is."""

@@ -201,6 +201,12 @@ def parse_text(text: str) -> Any:
         raise SwitchError(SwitchErrorCode.INVALID_ARGUMENT, f"not a p4info text: {error}") from None
 
 
+@lru_cache(maxsize=8)
+def text_model(text: str) -> P4Info:
+    """The model of a text proto.  Raises SwitchError."""
+    return model(parse_text(text))
+
+
 def model(message: Any) -> P4Info:
     """The model of a p4info message.  Raises SwitchError where the message contradicts itself."""
     return _model(message.SerializeToString(deterministic=True))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from switches.api import Resettable, Switch, SwitchError, SwitchErrorCode, TableEntry, UpdateType
 from switches.p4rt import queries, updates
-from switches.p4rt.p4info import P4Info, model, parse_text
+from switches.p4rt.p4info import P4Info, model, text_model
 from switches.p4rt.protos import p4runtime
 from switches.p4rt.translate import refuse
 from switches.p4rt.updates import NO_CALL, Running
@@ -54,7 +54,7 @@ class ServedSwitch:
         self.lock = Lock()
         """Held while writes and reads are under way."""
         self._loader = device.loader
-        self._info = model(parse_text(device.p4info))
+        self._info = text_model(device.p4info)
         self._program = device.program
         self._switch = device.switch
         self._untouched = True

@@ -138,7 +138,7 @@ class EngineBackEnd:
             client = P4RuntimeClient(self._address, number, time.time_ns(), channel=self._channel)
             tries_left -= 1
             try:
-                client.connect()
+                client.connect(wait_for_server=not self._clients)
                 return client
             except SwitchError as error:
                 client.close()
