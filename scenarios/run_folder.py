@@ -30,6 +30,7 @@ FILES = (
     "events.jsonl",
     "goodput.csv",
     "ev.csv",
+    "ledger.csv",
     "report.html",
 )
 """What a run writes, besides logs and captures."""
