@@ -21,6 +21,7 @@ from hosts.mrc.port import Port
 from hosts.mrc.qp import QpState, QueuePair
 from hosts.mrc.requester import Requester
 from hosts.mrc.services import Services
+from hosts.mrc.silence import Silence
 from hosts.mrc.timers import TimerKind
 from hosts.mrc.trace import TraceEvent
 from hosts.mrc.units import Ns
@@ -270,24 +271,22 @@ class Endpoint:
                     assert isinstance(owner, Ev)
                     owner.requester.health.on_ev_timer(owner, now_ns)
                     self._schedule(owner.requester.qp)
-                case TimerKind.RETRANSMIT | TimerKind.TAIL | TimerKind.STALL:
+                case TimerKind.RETRANSMIT:
                     assert isinstance(owner, Requester)
-                    self._on_requester_timer(timer.kind, owner, now_ns)
+                    owner.on_retransmit_timer(now_ns)
+                    self._schedule(owner.qp)
+                case TimerKind.TAIL:
+                    assert isinstance(owner, Silence)
+                    owner.on_tail_timer(now_ns)
+                case TimerKind.STALL:
+                    assert isinstance(owner, Silence)
+                    owner.on_stall_timer(now_ns)
                 case TimerKind.HOLD_DOWN:
                     assert isinstance(owner, Port)
                     self._port_returns(owner, now_ns)
                 case TimerKind.PORT_STATUS:
                     assert isinstance(owner, Peer)
                     self._ops.on_timer(owner, now_ns)
-
-    def _on_requester_timer(self, kind: TimerKind, requester: Requester, now: Ns) -> None:
-        if kind is TimerKind.RETRANSMIT:
-            requester.on_retransmit_timer(now)
-        elif kind is TimerKind.TAIL:
-            requester.on_tail_timer(now)
-        else:
-            requester.on_stall_timer(now)
-        self._schedule(requester.qp)
 
     def next_timeout(self) -> int | None:
         quiet, due = self._quiet_until, self._timers.next_due()
@@ -369,7 +368,7 @@ class Endpoint:
             return
         mask = qp.evs.plane_mask & qp.live_mask
         if not mask:
-            qp.requester.stalled(self._now)
+            qp.requester.silence.stalled(self._now)
             return
         queue = self._ready.get(mask)
         if queue is None:

@@ -24,13 +24,15 @@ from typing import TYPE_CHECKING
 from hosts.mrc import choices
 from hosts.mrc.cc.base import CongestionControl
 from hosts.mrc.config import RemoteQp
-from hosts.mrc.ev import Cause, Ev, EvEvent, EvState
+from hosts.mrc.ev import Cause, Ev, EvEvent
 from hosts.mrc.ev_set import EvSet
 from hosts.mrc.health import Health
 from hosts.mrc.message import Completion, CompletionKind, Message, Status, WriteRequest
 from hosts.mrc.outstanding import ACKED, LOST, OUTSTANDING, Outstanding, Sent, Snapshot
 from hosts.mrc.psn import PSN_MASK, serial_diff, unwrap
 from hosts.mrc.services import Services
+from hosts.mrc.silence import Silence
+from hosts.mrc.timeline import Timeline
 from hosts.mrc.timers import Timer, TimerKind
 from hosts.mrc.units import MPR_UNIT_PSNS, NS_PER_S, Ns
 from hosts.wire.aeth import Aeth, NakCode
@@ -61,12 +63,11 @@ class Requester:
     """Call order: post; while `ready()`, `transmit`; feed `receive_*` and `on_*_timer`."""
 
     __slots__ = (
-        "_budget", "_config", "_counters", "_dynamic_mpr", "_fail", "_full_size", "_last_sent_ns",
-        "_late", "_linear_cnt", "_lost", "_message", "_mpr", "_mpr_limit", "_msn", "_next_seq",
-        "_pmtu", "_posted", "_progress_ns", "_rcvd_units", "_remote", "_rqmsn", "_rto", "_rtt_ns",
-        "_scan_seq", "_services", "_silent", "_stalled", "_suspects", "_tail_timer", "_tick_ns",
-        "_timeline", "_timer", "_timers", "_tsr", "_unacked_messages", "_wimm_in_flight",
-        "_wimm_max", "_wire_ns", "cc", "evs", "health", "outstanding", "qp", "stall_timer",
+        "_budget", "_config", "_counters", "_dynamic_mpr", "_full_size", "_lost", "_message",
+        "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted", "_rcvd_units", "_remote",
+        "_rqmsn", "_scan_seq", "_services", "_suspects", "_tick_ns", "_timeline", "_tsr",
+        "_unacked_messages", "_wimm_in_flight", "_wimm_max", "_wire_ns", "cc", "evs", "fail",
+        "health", "outstanding", "qp", "silence",
     )  # fmt: skip
 
     def __init__(
@@ -87,16 +88,13 @@ class Requester:
         self._services = services
         self._config = config
         self._counters = services.counters
-        self._timers = services.timers
-        self._fail = fail
+        self.fail = fail
         self._pmtu = config.pmtu
         self._full_size = nominal_size(config.pmtu)
         self._wire_ns = [8 * NS_PER_S / port.rate_bps for port in config.ports]
         """Per byte, by plane."""
         self._tick_ns = config.tick_ns
         self._tsr = int(config.tick_ns != 128)
-        self._rto = config.rto_ns
-        self._linear_cnt = config.linear_cnt
         self._budget = config.retry_budget
         self._remote: RemoteQp | None = None
         self._mpr = self._mpr_limit = 0
@@ -112,22 +110,12 @@ class Requester:
         self._next_seq = first_seq
         self._lost: list[int] = []
         """Heap of seqs to be sent again; entries that are no longer LOST are skipped."""
-        self._timeline: deque[Sent] = deque()
-        """Transmissions by deadline: with one timeout for all, the order of sending."""
-        self._late: list[tuple[Ns, int, Sent]] = []
-        """Heap of those with a longer timeout (exponential phase)."""
+        self._timeline = Timeline(services, Timer(TimerKind.RETRANSMIT, self))
         self._suspects: list[Sent] = []
         """Overtaken on their own path; lost as soon as a snapshot that covers them lacks them."""
         self._scan_seq = first_seq
         self._rcvd_units = 0
-        self._rtt_ns = config.base_rtt_ns
-        self._progress_ns = 0
-        self._last_sent_ns = 0
-        self._silent = 0
-        self._stalled = 0
-        self._timer = Timer(TimerKind.RETRANSMIT, self)
-        self._tail_timer = Timer(TimerKind.TAIL, self)
-        self.stall_timer = Timer(TimerKind.STALL, self)
+        self.silence = Silence(self, services)
         for ev in evs.evs:
             ev.requester = self
 
@@ -152,9 +140,14 @@ class Requester:
         return bool(self._unacked_messages or self._posted)
 
     @property
-    def has_backlog(self) -> bool:
-        """Something that could be sent but for windows and ports."""
-        return self._message is not None or bool(self._posted) or self._next_lost() is not None
+    def is_sending(self) -> bool:
+        """A message is in hand that has packets left to send."""
+        return self._message is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """For an acknowledgement of packets or of messages."""
+        return bool(self._unacked_messages or self.outstanding.by_seq)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -219,19 +212,12 @@ class Requester:
         ev.in_flight.append(sent)
         cc = self.cc
         cc.inflight_bytes = inflight = cc.inflight_bytes + sent.size
-        self._last_sent_ns = now
-        self._stalled = 0
-        if sent.timeouts < self._linear_cnt:
-            sent.deadline_ns = deadline = now + self._rto
-            self._timeline.append(sent)
-        else:
-            sent.deadline_ns = deadline = now + self._config.retry_timeout_ns(sent.timeouts)
-            heapq.heappush(self._late, (deadline, seq, sent))
-        due = self._timer.at
-        if due is None or deadline < due:
-            self._timers.set(self._timer, deadline)
-        if self._tail_timer.at is None:
-            self._timers.set(self._tail_timer, now + self._tail_wait())
+        self._timeline.add(sent)
+        silence = self.silence
+        silence.last_sent_ns = now
+        silence.stalls = 0
+        if silence.tail_timer.at is None:
+            silence.watch(now)
         message, index = sent.message, sent.index
         imm = None
         if index < message.packet_count - 1:
@@ -301,8 +287,7 @@ class Requester:
             out.newest_order = snapshot.order
         rtt_ns, clean = self._rtt_sample(sack, cack, now)
         done = out.acknowledge(snapshot)
-        self._progress_ns = now
-        self._silent = 0
+        self.silence.heard(now)
         if done:
             self._settle(done)
         ev = self.evs.by_value.get(sack.entropy)
@@ -320,7 +305,7 @@ class Requester:
                 self._judge(snapshot, now)
             self._scan(now)
             if asked_ns is not None and not self.ready():
-                self._ask_on(snapshot, asked_ns, now)
+                self.silence.answered(snapshot, asked_ns, now)
             if sack.mpr and self._dynamic_mpr:
                 self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
 
@@ -337,7 +322,8 @@ class Requester:
         sent = self.outstanding.by_seq.get(cack + sack.ack_psn_offset)
         if sent is None or sent.state != OUTSTANDING or sent.ev.value != sack.entropy:
             return None, False
-        self._rtt_ns = rtt_ns = now - sent.sent_ns + int(sent.size * self._wire_ns[sent.ev.plane])
+        on_our_wire_ns = int(sent.size * self._wire_ns[sent.ev.plane])
+        self.silence.rtt_ns = rtt_ns = now - sent.sent_ns + on_our_wire_ns
         return rtt_ns, sent.transmissions == 1 and sent.size == self._full_size
 
     def _settle(self, done: list[Sent]) -> None:
@@ -434,14 +420,13 @@ class Requester:
     def receive_nack(self, nack: Nack, now: Ns) -> None:
         reason = nack.reason
         if reason == NackReason.UNEXP_EVENT:
-            self._fail(Status.REMOTE_OPERATION_ERROR, "nack_unexpected_event", now)
+            self.fail(Status.REMOTE_OPERATION_ERROR, "nack_unexpected_event", now)
             return
         trimmed = reason == NackReason.TRIMMED or reason == NackReason.TRIMMED_LASTHOP
         last_hop = reason == NackReason.TRIMMED_LASTHOP
         seq = unwrap(nack.nack_psn, self.outstanding.cack)
         ev = self.evs.by_value.get(nack.entropy)
-        self._progress_ns = now
-        self._silent = 0
+        self.silence.heard(now)
         if ev is not None:
             if trimmed:
                 self._counters.ev_trims += 1
@@ -480,7 +465,7 @@ class Requester:
         if aeth.is_nak:
             code = aeth.nak_code
             status = NAK_STATUS.get(NakCode(code)) if code <= 3 else None
-            self._fail(status or Status.REMOTE_OPERATION_ERROR, f"nak_{code}", now)
+            self.fail(status or Status.REMOTE_OPERATION_ERROR, f"nak_{code}", now)
             return
         messages = self._unacked_messages
         completed = aeth.msn - choices.AETH_MSN_OFFSET
@@ -495,8 +480,7 @@ class Requester:
                 self._wimm_in_flight -= 1
                 if self._message is None:
                     self._start_message()
-        self._progress_ns = now
-        self._silent = 0
+        self.silence.heard(now)
 
     def _complete(self, message: Message, status: Status, now: Ns) -> None:
         if status is Status.SUCCESS:
@@ -523,7 +507,7 @@ class Requester:
     def _consume_retry(self, sent: Sent, now: Ns) -> None:
         sent.retries += 1
         if self._budget is not None and sent.retries > self._budget:
-            self._fail(Status.RETRY_EXCEEDED, "retry_exceeded", now)
+            self.fail(Status.RETRY_EXCEEDED, "retry_exceeded", now)
 
     def requeue_plane(self, plane: int) -> None:
         """The port of that plane is gone, ours or the peer's: all that left by it goes again."""
@@ -535,99 +519,12 @@ class Requester:
                 self.cc.on_requeue(sent.size)
 
     def on_retransmit_timer(self, now: Ns) -> None:
-        timeline, late = self._timeline, self._late
-        while timeline and (timeline[0].state != OUTSTANDING or timeline[0].deadline_ns <= now):
-            sent = timeline.popleft()
-            if sent.state == OUTSTANDING:
-                self._time_out(sent, now)
-        while late and (late[0][2].state != OUTSTANDING or late[0][0] <= now):
-            sent = heapq.heappop(late)[2]
-            if sent.state == OUTSTANDING:
-                self._time_out(sent, now)
-        deadlines = [timeline[0].deadline_ns] if timeline else []
-        if late:
-            deadlines.append(late[0][0])
-        if deadlines:
-            self._timers.set(self._timer, min(deadlines))
-
-    def _time_out(self, sent: Sent, now: Ns) -> None:
-        sent.timeouts += 1
-        self._counters.rtx_timeout += 1
-        self._lose(sent, now)
-        self.health.doubt_silence(sent.ev, sent, now)
-
-    # -- silence -------------------------------------------------------------------------------
-
-    def _tail_wait(self) -> Ns:
-        """How long to wait for a word before asking (htsim: base RTT + target; 3 base RTT if
-        busy)."""
-        rtt = max(self._config.base_rtt_ns, self._rtt_ns)
-        wait = rtt + rtt * 3 // 4
-        if self._message is not None and self.ready():
-            wait = max(3 * rtt, self._rto // 2)  # SACKs for what is sent meanwhile will tell
-        return min(wait << min(self._silent, 16), max(wait, self._rto))
-
-    def on_tail_timer(self, now: Ns) -> None:
-        """Nothing was heard for a while: ask."""
-        if not self._unacked_messages and not self.outstanding.by_seq:
-            return
-        quiet_since = max(self._progress_ns, self._last_sent_ns if self._silent == 0 else 0)
-        due = quiet_since + self._tail_wait()
-        if due > now:
-            self._timers.set(self._tail_timer, due)
-            return
-        if not self._ask(now):
-            return
-        self._silent += 1
-        self._timers.set(self._tail_timer, now + self._tail_wait())
-
-    def _ask_on(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
-        """Nothing goes out, and an answer still lacks a packet of another path: ask there."""
-        oldest = self.outstanding.oldest()
-        if (
-            oldest is not None
-            and oldest.state == OUTSTANDING
-            and oldest.sent_ns < asked_ns
-            and snapshot.lacks(oldest.seq)
-            and oldest.ev.doubt is None
-        ):
-            self._counters.tail_probes += 1
-            self.health.send_probe(oldest.ev, now)
-
-    def _ask(self, now: Ns) -> bool:
-        """Send a probe; False if the QP has failed instead.
-
-        First on the path of the newest packet, which asked for an ACK: it or its SACK was lost.
-        """
-        newest = self.outstanding.newest()
-        if newest is None and self._budget is not None and self._silent > self._budget:
-            # All was received, and yet its acknowledgement never comes.
-            self._fail(Status.RETRY_EXCEEDED, "no_transport_ack", now)
-            return False
-        ev = None
-        if newest is not None and newest.ev.state in (EvState.GOOD, EvState.SKIP):
-            ev = newest.ev
-        if ev is None or self._silent:
-            ev = self.evs.select(self.qp.live_mask, None, now) or ev
-        if ev is not None and self.qp.live_mask >> ev.plane & 1:
-            self._counters.tail_probes += 1
-            self.health.send_probe(ev, now)
-        return True
-
-    def stalled(self, now: Ns) -> None:
-        """There is something to send and no plane to send it on."""
-        if self.stall_timer.at is None:
-            self._timers.set(self.stall_timer, now + self._config.retry_timeout_ns(self._stalled))
-
-    def on_stall_timer(self, now: Ns) -> None:
-        if self.evs.plane_mask & self.qp.live_mask or not self.has_work:
-            self._stalled = 0
-            return
-        self._stalled += 1
-        if self._budget is not None and self._stalled > self._budget:
-            self._fail(Status.RETRY_EXCEEDED, "no_plane", now)
-            return
-        self.stalled(now)
+        for sent in self._timeline.expired(now):
+            if sent.state == OUTSTANDING:  # or the QP has failed over the one before
+                sent.timeouts += 1
+                self._counters.rtx_timeout += 1
+                self._lose(sent, now)
+                self.health.doubt_silence(sent.ev, sent, now)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -646,8 +543,6 @@ class Requester:
         self.outstanding.by_seq.clear()
         self._lost.clear()
         self._timeline.clear()
-        self._late.clear()
         self._suspects.clear()
-        for timer in (self._timer, self._tail_timer, self.stall_timer):
-            self._timers.stop(timer)
+        self.silence.stop()
         self.health.stop()
