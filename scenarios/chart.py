@@ -9,7 +9,7 @@ from typing import Any
 from topologies import units
 
 WIDTH, HEIGHT = 900, 250
-LEFT, RIGHT, TOP, BOTTOM = 70, 12, 26, 26
+LEFT, RIGHT, TOP, BOTTOM = 70, 12, 34, 26
 POINTS_MAX = 2000
 """Points drawn of a line; more bins than that are averaged."""
 
@@ -111,14 +111,15 @@ def _svg(parts: Sequence[str]) -> str:
 
 def _windows(frame: _Frame, windows: Sequence[Mapping[str, Any]], *, filled: bool = True) -> str:
     out = []
-    look = "fill='var(--shade)'" if filled else "fill=none stroke='var(--fg)' stroke-dasharray=3"
+    dashed = "fill=none stroke='var(--fg)' stroke-dasharray='3 3'"
+    look = "fill='var(--shade)'" if filled else dashed
     for window in windows:
         left = frame.x(window["start_ns"])
         right = frame.x(frame.t_max if window["end_ns"] is None else window["end_ns"])
         out.append(
             f"<rect x={left:.1f} y={TOP} width={max(right - left, 1.5):.1f} "
             f"height={HEIGHT - TOP - BOTTOM} {look}/>"
-            f"<text x={left + 3:.1f} y={TOP - 8}>{escape(str(window['name']))}</text>"
+            f"<text x={left + 3:.1f} y={TOP - 6}>{escape(str(window['name']))}</text>"
         )
     return "".join(out)
 
@@ -153,8 +154,8 @@ def _legend(series: Mapping[str, Sequence[int]]) -> str:
     for name in series:
         if any(series[name]):
             out.append(
-                f"<rect x={x} y=4 width=10 height=10 fill='{COLOURS.get(name, 'var(--blue)')}'/>"
-                f"<text x={x + 14} y=13>{escape(name.upper())}</text>"
+                f"<rect x={x} y=1 width=10 height=10 fill='{COLOURS.get(name, 'var(--blue)')}'/>"
+                f"<text x={x + 14} y=10>{escape(name.upper())}</text>"
             )
             x += 30 + 8 * len(name)
     return "".join(out)

@@ -4,11 +4,13 @@ Exit codes: 0 pass, 1 an expectation failed, 2 bad input, 3 invalid (this machin
 time), 4 internal error; 130 interrupted.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -185,7 +187,8 @@ def explain_ev(
 @app.command(name="report")
 def report_command(folder: Folder) -> None:
     """Write report.html of a run folder anew and say where it is."""
-    page = report.html(run_folder.read(folder))
+    with _as_written(folder):
+        page = report.html(run_folder.read(folder))
     (folder / "report.html").write_text(page, encoding="utf-8")
     typer.echo(str(folder / "report.html"))
 
@@ -197,7 +200,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Two runs side by side: verdicts, expectations, metrics."""
-    rows = comparison.rows(run_folder.read(before).result, run_folder.read(after).result)
+    with _as_written(after):
+        rows = comparison.rows(run_folder.read(before).result, run_folder.read(after).result)
     if as_json:
         typer.echo(json.dumps([row.as_json() for row in rows], indent=2))
         return
@@ -298,6 +302,16 @@ def _ceiling(measure: bool) -> tuple[int, str]:
         return doctor.measure_ceiling_pps(), "measured"
     except doctor.CannotMeasure as error:
         return round(doctor.ceiling_pps()), f"not measured: {error}"
+
+
+@contextlib.contextmanager
+def _as_written(folder: Path) -> Iterator[None]:
+    """A folder that lacks what every run writes is not ours to explain."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        text = f"{folder} was not written by this version of the testbed: {error!r}"
+        raise InputError(text) from None
 
 
 def _one_of(option: str, value: str | None, allowed: tuple[str | None, ...]) -> None:

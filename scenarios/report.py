@@ -83,7 +83,7 @@ def _claim(claim: str) -> str:
 
 
 def _problems(result: Mapping[str, Any]) -> str:
-    hosts = [f"{host}: {text}" for host, text in result["host_errors"].items()]
+    hosts = [f"{host}: {text}" for host, text in result.get("host_errors", {}).items()]
     texts = [*result["problems"], *hosts, *([result["error"]] if result["error"] else [])]
     return "".join(f"<p class=no>{escape(str(text))}</p>" for text in dict.fromkeys(texts))
 

@@ -144,6 +144,17 @@ def test_as_a_module_from_elsewhere(tmp_path: Path) -> None:
     assert "t0-optic" in done.stdout
 
 
+def test_a_folder_nobody_wrote_is_bad_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for text in ("{}", "[]", "nonsense", '{"verdict": "pass"}'):
+        (tmp_path / "result.json").write_text(text)
+        for command in (("report", str(tmp_path)), ("compare", str(tmp_path), str(tmp_path))):
+            code, _, err = called(capsys, monkeypatch, *command)
+            assert code == 2
+            assert "written by" in err
+
+
 def test_no_compiler_is_one_sentence_and_exit_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """From a scenario to a verdict, in a world without packets."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,13 @@ def test_an_interrupted_run_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(FakeWorld, "run_until", interrupted)
     assert executed(monkeypatch, tmp_path / "a") == execute.INTERRUPTED
     assert json.loads((tmp_path / "a" / "result.json").read_text())["verdict"] == "error"
+
+
+def test_every_element_of_a_chart_is_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An attribute without quotes takes the slash of `/>` with it."""
+    executed(monkeypatch, tmp_path / "a")
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert page.count("<svg") == page.count("</svg>") == 2
+    assert re.findall(r"<(?:rect|line)[^>]*=[^'\"\s>]*/>", page) == []
