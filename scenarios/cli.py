@@ -35,6 +35,7 @@ from scenarios.runner import Hook
 from scenarios.verdict import EXIT_BAD_INPUT, EXIT_CODES, Verdict
 from topologies import addressing
 from topologies import load as topology_files
+from topologies.routing import Routing
 from topologies.strict_yaml import InputError
 from worlds.api import BackEnd
 
@@ -177,10 +178,12 @@ def explain_ev(
     src: Annotated[str, typer.Option(help="the sending host")],
     dst: Annotated[str, typer.Option(help="the receiving host")],
     topology: Annotated[str, typer.Option(help="a topology of the catalog")] = "lab",
+    mode: Annotated[str, typer.Option("--routing", help="srv6, structured or ecmp")] = "srv6",
 ) -> None:
     """The path an EV names, and the address at every hop."""
+    _one_of("--routing", mode, tuple(Routing))
     fabric = topology_files.load(topology)
-    for text in explain.ev(fabric, explain.parse_ev(ev), src, dst):
+    for text in explain.ev(fabric, explain.parse_ev(ev), src, dst, Routing(mode)):
         typer.echo(text)
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address
 
 from topologies import addressing, routing
-from topologies.model import Fabric, TopologyError
+from topologies.model import Fabric, Host, TopologyError
+from topologies.routing import Routing
 from topologies.strict_yaml import InputError
 
 SHOWN_MAX = 8
@@ -21,7 +22,9 @@ def parse_ev(text: str) -> int:
     return value
 
 
-def ev(fabric: Fabric, value: int, src: str, dst: str) -> Iterator[str]:
+def ev(
+    fabric: Fabric, value: int, src: str, dst: str, mode: Routing = Routing.SRV6
+) -> Iterator[str]:
     """Lines.  Raises InputError if that EV names no path between those hosts."""
     try:
         source, target = fabric.host(src), fabric.host(dst)
@@ -29,6 +32,9 @@ def ev(fabric: Fabric, value: int, src: str, dst: str) -> Iterator[str]:
         raise InputError(str(error)) from None
     if source == target:
         raise InputError(f"{src} is both ends: a path has two")
+    if mode is Routing.ECMP:
+        yield from _hashed(fabric, value, source, target)
+        return
     ways = {way.ev: way for way in routing.paths(fabric, source, target)}
     if value not in ways:
         known = [f"{ev:#06x}" for ev in sorted(ways)]
@@ -37,24 +43,35 @@ def ev(fabric: Fabric, value: int, src: str, dst: str) -> Iterator[str]:
         raise InputError(
             f"EV {value:#x} names no path from {src} to {dst}: there are {listed}{rest}"
         )
-    yield from _lines(fabric, source.name, target.name, ways[value])
+    yield from _lines(fabric, source, target, ways[value], mode)
 
 
-def _lines(fabric: Fabric, src: str, dst: str, way: routing.Path) -> Iterator[str]:
+def _hashed(fabric: Fabric, value: int, src: Host, dst: Host) -> Iterator[str]:
+    """The plane is that of the NIC port the packet leaves by, so there is a path in each."""
+    for plane in range(fabric.spec.planes):
+        way = routing.ecmp_path(fabric, src, dst, plane, value)
+        yield from _lines(fabric, src, dst, way, Routing.ECMP)
+
+
+def _lines(fabric: Fabric, src: Host, dst: Host, way: routing.Path, mode: Routing) -> Iterator[str]:
     sport, label = way.ev & 0xFFFF, way.ev >> 16
     cross = f", T0 uplink {way.uplink}" if len(way.usids) > 2 else ""
-    yield f"EV {way.ev:#010x}  {src} to {dst}: plane {way.plane}{cross}"
+    by_hash = " by hash" if cross and mode is Routing.ECMP else ""
+    yield f"EV {way.ev:#010x}  {src.name} to {dst.name}: plane {way.plane}{cross}{by_hash}"
     yield f"  UDP source port {sport:#06x} ({sport}), flow label {label:#07x}"
-    yield f"  uSIDs {' '.join(f'{usid:04x}' for usid in way.usids)}"
+    is_srv6 = mode is Routing.SRV6
+    if is_srv6:
+        yield f"  uSIDs {' '.join(f'{usid:04x}' for usid in way.usids)}"
     address = way.outer_dst
-    for hop in routing.hops(fabric, fabric.host(src), way):
+    for hop in routing.hops(fabric, src, way):
         peer = fabric.peer(hop)
         port = addressing.interface_name(hop.node, hop.port)
-        if hop.node != src:
+        if hop.node != src.name:
             address = shifted(address)
-        yield f"  {port:>14} -> {peer.node:<8} outer destination {IPv6Address(address)}"
-    inner = IPv6Address(addressing.gid(fabric.host(dst)))
-    yield f"  inner destination {inner} on every hop"
+        outer = f" outer destination {IPv6Address(address)}" if is_srv6 else ""
+        yield f"  {port:>14} -> {peer.node:<8}{outer}".rstrip()
+    place = "inner destination" if is_srv6 else "destination"
+    yield f"  {place} {IPv6Address(addressing.gid(dst))} on every hop"
 
 
 def shifted(address: bytes) -> bytes:

@@ -180,3 +180,18 @@ def test_without_mininet_the_virtual_world_runs_and_says_so(
     code, _, err = called(capsys, monkeypatch, "run", "p2p", *size, "--world", "live")
     assert code == 2
     assert "the live world cannot run here: mnexec is missing" in err
+
+
+def test_an_ev_is_explained_in_every_routing_mode(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ("explain", "ev", "0xc008", "--src", "h0", "--dst", "h4", "--routing")
+    _, structured, _ = called(capsys, monkeypatch, *ask, "structured")
+    assert "p0t0n0-eth5 -> p0t1n1\n" in structured
+    assert "outer" not in structured
+    _, hashed, _ = called(capsys, monkeypatch, *ask, "ecmp")
+    assert [hashed.count(f"plane {plane}, T0 uplink") for plane in range(4)] == [1] * 4
+    assert "by hash" in hashed
+    code, _, err = called(capsys, monkeypatch, *ask, "bgp")
+    assert code == 2
+    assert "--routing: expected srv6 or structured or ecmp, got 'bgp'" in err
