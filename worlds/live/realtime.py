@@ -78,18 +78,16 @@ class RealTime:
         try:
             while True:
                 readable, _, _ = select.select(fds, (), (), self._patience_s())
-                now_ns = clock() - self.epoch_ns
-                since_ns = self._serve_deadline(now_ns)
+                self._send_what_is_due(clock() - self.epoch_ns)
                 for fd in readable:
-                    number = by_fd.get(fd)
+                    number, now_ns = by_fd.get(fd), clock() - self.epoch_ns
                     if number is not None:
                         self._receive(number, now_ns)
                     elif fd == carrier_fd:
                         self._hear_carriers(now_ns)
                     else:
                         self._answer(now_ns)
-                if self.node is not None:
-                    self._transmit(self.node, now_ns, since_ns)
+                    self._send_what_is_due(clock() - self.epoch_ns)
         except ChannelClosed:
             return
 
@@ -124,16 +122,21 @@ class RealTime:
             return 0.0
         return wait_ns / 1e9 if wait_ns > 0 else 0.0
 
-    def _serve_deadline(self, now_ns: int) -> int:
-        """When what is sent from here on should have left: the deadline, or now."""
+    def _send_what_is_due(self, now_ns: int) -> None:
+        """Serves the deadline, if it has come, and sends all that the node has to send."""
         node = self.node
-        if node is None:
-            return now_ns
+        if node is not None:
+            since_ns = self._serve_deadline(node, now_ns)
+            self._transmit(node, now_ns, since_ns)
+
+    def _serve_deadline(self, node: Node, now_ns: int) -> int:
+        """When what is sent from here on should have left: the deadline, or now."""
+        asked_ns, self._asked_ns = self._asked_ns, now_ns
         due_ns = node.next_timeout()
         if due_ns is None or due_ns > now_ns:
             return now_ns
         node.handle_timeout(now_ns)
-        if due_ns <= self._asked_ns:  # past already when we heard of it: work, not a deadline
+        if due_ns <= asked_ns:  # past already when we heard of it: work, not a deadline
             return now_ns
         self.timers.add(now_ns - due_ns)
         return due_ns
