@@ -40,8 +40,8 @@ class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
         "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
-        "_stashed_imms", "_the_sack", "_trigger", "completed_count", "delivered", "duplicate",
-        "mpr_units", "rejected", "trimmed", "window",
+        "_stashed_imms", "_the_sack", "_trigger", "_trimmed_seq", "completed_count", "delivered",
+        "duplicate", "mpr_units", "rejected", "trimmed", "window",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,10 @@ class Responder:
         self._imm_count = 0
         self.completed_count = 0
         self._acked_count = 0
+        self._trimmed_seq = -1
+        """The newest that came trimmed.  Until it and all before it are here, every packet is
+        answered: the packet that should have called forth a SACK may be the one that was cut, and
+        the sender's window may have closed on what no SACK has told it of."""
         self._the_sack = Sack(cack_psn=0, entropy=0)
         self._nak: tuple[NakCode, int] | None = None
         self.delivered = EvCounts()
@@ -152,6 +156,7 @@ class Responder:
             or p.ack_req
             or p.rtx
             or self._credit >= self._trigger
+            or cack < self._trimmed_seq
             or window.highest - seq >= BITMAP_BITS
         ):
             self._send_sack(p, seq, marked)
@@ -190,6 +195,18 @@ class Responder:
             self._send_sack(p, seq, p.outer_ecn == _CE)
         elif self._config.trim_nack and self._nak is None:
             self._send_nack(p, seq, reason)
+            if self._trimmed_seq < seq <= self.window.cack + self._mpr:
+                self._trimmed_seq = seq
+            if self._credit:
+                self._send_waiting(p)
+
+    def _send_waiting(self, p: Packet) -> None:
+        """A SACK about what came before a trimmed packet; no round trip is measured by it."""
+        self._credit = 0
+        sack = self._sack(self.window.sack_base(self.window.highest), p.ev, p.tx_ticks, False)
+        sack.ack_psn_offset = 0
+        self._qp.send_control(sack, sack.cack_psn)
+        self._counters.tx_sack += 1
 
     def _complete(self, now: Ns) -> None:
         """Messages whose last packet cack has reached."""
