@@ -45,7 +45,7 @@ def handle(host: "Host", message: Message, now_ns: int) -> Answer:
         raise UsageError(f"no message {op!r}")
     try:
         return handler(host, message, now_ns)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{op}: {type(error).__name__}: {error}") from error

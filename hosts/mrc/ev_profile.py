@@ -83,8 +83,8 @@ class EvField:
     mask: int = 0
 
     def __post_init__(self) -> None:
-        top = 1 << self.width
-        if self.width < 1 or max(self.init_val, self.mask, self.max_val) >= top:
+        values = (self.init_val, self.mask, self.min_val, self.max_val)
+        if not 1 <= self.width <= EV_BITS or min(values) < 0 or max(values) >= 1 << self.width:
             raise UsageError(f"EV field of {self.width} bits: a value does not fit")
         if self.min_val > self.max_val:
             raise UsageError("EV field: min_val above max_val")

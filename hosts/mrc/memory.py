@@ -7,6 +7,9 @@ from hosts.errors import UsageError
 from hosts.wire.aeth import NakCode
 
 VA_BASE = 0x10_0000_0000
+REGION_BYTES_MAX = 1 << 32
+"""A size that no job of ours asks for; more is a slip, and the process would end of it."""
+
 VA_ALIGN = 1 << 20
 """Regions begin on their own megabyte, with a free one between, so that an overrun meets
 nothing."""
@@ -37,7 +40,7 @@ class MemoryTable:
         self._next_va = VA_BASE
 
     def register(self, size: int, pd: int = 0) -> MemoryRegion:
-        if size < 0:
+        if not 0 <= size <= REGION_BYTES_MAX:
             raise UsageError(f"a memory region of {size} bytes")
         rkey = self._rng.getrandbits(32)
         while rkey in self._regions:

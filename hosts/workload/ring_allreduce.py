@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from hosts.errors import UsageError
 from hosts.workload.job import Region, Saboteur, Transport, Window
 from hosts.workload.pattern import PERIOD, Pattern
 
@@ -40,7 +41,8 @@ class RingAllreduce:
         seed: int,
     ) -> None:
         n = len(ranks)
-        assert 2 <= n <= RANKS_MAX
+        if not 2 <= n <= RANKS_MAX or length < 0 or steps < 0:
+            raise UsageError(f"an all-reduce of {length} bytes, {n} ranks, {steps} steps")
         self._transport, self._rank, self._ranks, self._seed = transport, rank, n, seed
         self._steps = steps
         self._next, self._previous = ranks[(rank + 1) % n], ranks[rank - 1]

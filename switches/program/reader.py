@@ -55,6 +55,13 @@ from switches.program.model import (
 
 Json = Any  # a value from json.loads; narrowed by _Node
 
+WRONG_SHAPE = (
+    KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+    AssertionError,
+)  # fmt: skip
+"""What a document raises that is JSON and yet not shaped as p4c writes it; an assertion states
+what p4c always does."""
+
 
 class _Node:
     """An object of the file, with its keys accounted for."""
@@ -519,5 +526,5 @@ def load_program(path: Path) -> Program:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return parse_program(document, path.name)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except WRONG_SHAPE as error:
         raise UnsupportedProgram(f"{path.name}: not BMv2 JSON: {error!r}") from error

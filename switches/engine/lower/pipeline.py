@@ -19,6 +19,7 @@ from switches.program import (
     UnsupportedProgram,
     refuse,
 )
+from switches.program.reader import WRONG_SHAPE
 
 _BEGIN = """\
 static void begin(struct packet *p)
@@ -309,3 +310,5 @@ def lower(program: Program) -> str:
         return "\n".join(_Pipeline(program).emit()) + "\n"
     except (KeyError, IndexError) as error:
         raise UnsupportedProgram(f"{program.name}: something is not declared: {error}") from error
+    except WRONG_SHAPE as error:
+        raise UnsupportedProgram(f"{program.name}: not as p4c writes it: {error!r}") from error
