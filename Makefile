@@ -4,14 +4,18 @@ SCENARIO ?= t0-optic
 ARGS ?=
 BIN := .venv/bin
 PYTEST_ARGS ?=
+FUZZ ?=
 
-.PHONY: run test list doctor bench p4 lint clean setup setup-dev
+.PHONY: run test fuzz-inputs list doctor bench p4 lint clean setup setup-dev
 
 run: setup       ## one scenario (SCENARIO=name or file, ARGS=flags): builds, breaks, judges
 	@$(BIN)/mrc-testbed run "$(SCENARIO)" $(ARGS)
 
 test: setup-dev  ## every test this machine can run; says what it leaves out
 	@$(BIN)/pytest $(PYTEST_ARGS)
+
+fuzz-inputs: setup-dev  ## guided fuzzing of every parser, 5 minutes each (FUZZ="TARGET --seconds N")
+	@$(BIN)/python -m tests.fuzz.run $(FUZZ)
 
 list: setup      ## the scenarios there are, and what each shows
 	@$(BIN)/mrc-testbed list
