@@ -1,11 +1,21 @@
 """Scenarios on real BMv2: `tiny` at 5 Mb/s, judged as on the engine."""
 
+import os
+import signal
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scenarios.verdict import EXIT_CODES, Verdict
+from tests.root.inside import inside
 from tests.support.cli_run import Done, run
+from tests.support.live import settings
+from topologies.builders import clos
+from topologies.model import FabricSpec
+from worlds.api import NodeDied, WorldUnavailable
+from worlds.live.world import LiveWorld
 
 pytestmark = [pytest.mark.root, pytest.mark.bmv2]
 
@@ -75,3 +85,24 @@ def test_the_other_routing_modes_pass(tmp_path: Path, routing: str) -> None:
         "transport.evs_per_plane=8",
     )
     assert done.code == 0, done.out + done.err
+
+
+def world(spec: FabricSpec) -> LiveWorld:
+    return LiveWorld(clos(spec), replace(settings(), back_end="bmv2"))
+
+
+@inside
+def test_a_dead_bmv2_is_named_within_a_second() -> None:
+    made = world(FabricSpec(planes=1, t0=2, t1=1, hosts_per_t0=1, rate_bps=5_000_000, delay_ns=0))
+    made.start()
+    os.kill(made._board._running["p0t1n0"].process.pid, signal.SIGKILL)
+    before = time.monotonic()
+    with pytest.raises(NodeDied, match="p0t1n0 died: killed by signal 9"):
+        made.run_until(made.now_ns() + 10**10)
+    assert time.monotonic() - before < 1
+    made.close()
+
+
+def test_a_fabric_with_delay_is_refused() -> None:
+    with pytest.raises(WorldUnavailable, match="BMv2 has no delay"):
+        world(FabricSpec(planes=1, t0=2, t1=1, hosts_per_t0=1))
