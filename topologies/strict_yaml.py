@@ -21,7 +21,7 @@ SIZE_MAX = 1 << 20
 DEPTH_MAX = 20
 """Nesting; the schema needs five."""
 
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,19})", re.ASCII)
 _OTHER_BASE = re.compile(r"0(x[0-9a-fA-F]{1,16}|o[0-7]{1,21})", re.ASCII)
 _FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+", re.ASCII)
@@ -169,6 +169,19 @@ class _Builder:
         return float(text) if _FLOAT.fullmatch(text) else text
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that `parse` would take for something else, where YAML 1.1 would not."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    other = (_INT, _OTHER_BASE, _FLOAT, _LEADING_ZERO)
+    is_text = text not in _CONSTANTS and not any(form.fullmatch(text) for form in other)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_text else "'")
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
 def dump(data: Any) -> str:
     """Plain values as YAML that `parse` reads back the same."""
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

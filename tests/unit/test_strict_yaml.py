@@ -21,6 +21,7 @@ from topologies.strict_yaml import InputError, dump, parse, parse_value
         ("0x1F", 31),
         ("0o17", 15),
         ("-3", -3),
+        ("18446744073709551615", 2**64 - 1),
         ("1e3", 1000.0),
         (".5", 0.5),
         ("'12'", "12"),
@@ -91,6 +92,11 @@ _VALUES = st.recursive(
 @given(st.dictionaries(st.from_regex("[a-m]{3,6}", fullmatch=True), _VALUES, min_size=1))
 def test_what_is_dumped_is_read_back(value: dict[str, object]) -> None:
     assert parse(dump(value), "f").data == value
+
+
+@pytest.mark.parametrize("text", ["08", "1e3", "no", "0o7", "", "null", "12", ".5", "a: b", "010"])
+def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+    assert parse(dump({"key": text}), "f").data == {"key": text}
 
 
 @given(st.text(max_size=200))
