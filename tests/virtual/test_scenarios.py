@@ -69,9 +69,8 @@ def test_an_impossible_expectation_is_exit_1(tmp_path: Path) -> None:
     assert "<failure" in (done.folder / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize("world", ["virtual", pytest.param("live", marks=pytest.mark.root)])
-def test_a_byte_flipped_at_the_receiver_is_exit_1(tmp_path: Path, world: str) -> None:
-    done = run("p2p", tmp_path / "a", *SHORT, "--corrupt-byte", "h4:4097", world=world)
+def test_a_byte_flipped_at_the_receiver_is_exit_1(tmp_path: Path) -> None:
+    done = run("p2p", tmp_path / "a", *SHORT, "--corrupt-byte", "h4:4097")
     assert done.code == 1, done.out + done.err
     corrupt = done.result["expectations"][1]
     assert corrupt["expr"] == "job.bytes_corrupt == 0"
@@ -104,11 +103,10 @@ def _change_shifts(node: object) -> int:
     return count
 
 
-@pytest.mark.parametrize("world", ["virtual", pytest.param("live", marks=pytest.mark.root)])
-def test_a_program_that_does_not_shift_delivers_no_byte(tmp_path: Path, world: str) -> None:
+def test_a_program_that_does_not_shift_delivers_no_byte(tmp_path: Path) -> None:
     program = without_the_shift(tmp_path)
     arguments = (*SHORT, "--set", "max_duration=3s", "--program", str(program))
-    done = run("p2p", tmp_path / "a", *arguments, world=world)
+    done = run("p2p", tmp_path / "a", *arguments)
     assert done.code == 1, done.out + done.err
     assert done.result["metrics"]["job.bytes_delivered"] == 0
     assert "the job did not end within 3 s" in done.result["problems"]
