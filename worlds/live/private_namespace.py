@@ -20,7 +20,7 @@ from typing import NoReturn
 from worlds.api import WorldUnavailable
 from worlds.live import libc
 
-GRACE_S = 1.5
+GRACE_S = 1.0
 """How long the runner may tidy up after a signal before it is killed."""
 
 INTERNAL_ERROR = 4
