@@ -24,8 +24,7 @@ PLANES = 4
 EVS_PER_PLANE = 32
 RATE_BPS = 100_000_000_000
 BASE_RTT_NS = 8_000
-STEP_NS = 4_000
-"""About a dozen packet times: a driver, too, finds several frames when it looks."""
+STEP_NS = BASE_RTT_NS // 2
 
 ENDPOINT_PACKETS = 1_024
 REPEATS = 16
@@ -130,24 +129,40 @@ class Pump:
             self._step()
             done += len(self.a.poll_completions())
 
-    def _step(self) -> None:
-        """Everything that both ends have to say at this moment; then the next moment."""
-        a, b, now = self.a, self.b, self.now_ns
-        batch = []
-        while (sent := a.poll_transmit(now)) is not None:
-            batch.append(sent)
+    def _step(self) -> list[tuple[int, bytes]]:
+        """Half a round trip of one end, what it sent for the other end, and back.
+
+        Frames go over in batches, as drivers find them; they reach `b` at once and `a` a base RTT
+        later.  Returns what `a` sent, as (port, frame).
+        """
+        a, b = self.a, self.b
+        end = self.now_ns + STEP_NS
+        batch = self._sent_until(end)
         for port, frame in batch:
-            b.receive_frame(port, frame, now)
-        while (sent := b.poll_transmit(now)) is not None:
-            self._returning.append((now + BASE_RTT_NS, sent))
+            b.receive_frame(port, frame, end)
+        while (sent := b.poll_transmit(end)) is not None:
+            self._returning.append((end + BASE_RTT_NS, sent))
         returning = self._returning
-        while returning and returning[0][0] <= now:
-            a.receive_frame(*returning.popleft()[1], now)
-        self.now_ns = now = now + STEP_NS
-        for end in (a, b):
-            due = end.next_timeout()
-            if due is not None and due <= now:
-                end.handle_timeout(now)
+        while returning and returning[0][0] <= end:
+            a.receive_frame(*returning.popleft()[1], end)
+        due = b.next_timeout()
+        if due is not None and due <= end:
+            b.handle_timeout(end)
+        self.now_ns = end
+        return batch
+
+    def _sent_until(self, end: int) -> list[tuple[int, bytes]]:
+        """What `a` sends as its ports become free, and its timers."""
+        a, now = self.a, self.now_ns
+        batch = []
+        while True:
+            while (sent := a.poll_transmit(now)) is not None:
+                batch.append(sent)
+            due = a.next_timeout()
+            if due is None or due > end:
+                return batch
+            now = max(now, due)
+            a.handle_timeout(now)
 
     def timed(self, packets: int, clock: Clock) -> float:
         """CPU seconds a data packet."""
@@ -165,10 +180,7 @@ class Pump:
         )
         frames: list[bytes] = []
         while len(frames) < count:
-            while (sent := self.a.poll_transmit(self.now_ns)) is not None:
-                frames.append(sent[1])
-                self.b.receive_frame(*sent, self.now_ns)
-            self._step()
+            frames += [frame for _, frame in self._step()]
         return [frame for frame in frames if len(frame) == max(map(len, frames))]
 
 
