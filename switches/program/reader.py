@@ -55,6 +55,12 @@ from switches.program.model import (
 
 Json = Any  # a value from json.loads; narrowed by _Node
 
+WIDTH_MAX = 1 << 16
+"""Bits of a field: no frame holds more."""
+
+ARRAY_SIZE_MAX = 1 << 24
+"""Cells of a counter, meter or register array."""
+
 WRONG_SHAPE = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
     AssertionError,
@@ -194,11 +200,19 @@ def _primitive(node: _Node) -> Primitive:
     return Primitive(op, args, node.source)
 
 
+def _width(node: _Node, value: Json) -> int:
+    """A number of bits."""
+    bits = int(value)
+    if not 0 <= bits <= WIDTH_MAX:
+        raise node.error(f"a width of {bits} bits")
+    return bits
+
+
 def _header_type(node: _Node) -> HeaderType:
     name = node.text("name")
     fields = []
     for item in node.take("fields"):
-        bits = None if item[1] == "*" else int(item[1])
+        bits = None if item[1] == "*" else _width(node, item[1])
         if len(item) > 3 or (len(item) == 3 and item[2] not in (True, False, 0, 1)):
             raise node.error(f"unknown kind of field {item!r}")
         fields.append(Field(item[0], bits, len(item) == 3 and bool(item[2])))
@@ -310,9 +324,10 @@ def _deparser(node: _Node) -> tuple[str, ...]:
 def _array(node: _Node) -> Array:
     direct = bool(node.get("is_direct", False))
     table = node.get("binding") if direct else None
-    array = Array(
-        node.text("name"), node.get("size", 0), node.get("bitwidth", 0), table, node.source
-    )
+    size, bits = int(node.get("size", 0)), _width(node, node.get("bitwidth", 0))
+    if not 0 <= size <= ARRAY_SIZE_MAX:
+        raise node.error(f"an array of {size}")
+    array = Array(node.text("name"), size, bits, table, node.source)
     node.ignore("id", "binding", "rate_count", "type", "result_target")
     node.done()
     return array
@@ -353,7 +368,7 @@ def _checksum(node: _Node) -> Checksum:
 def _action(node: _Node) -> Action:
     params = []
     for param in node.items("runtime_data"):
-        params.append(ActionParam(param.text("name"), param.number("bitwidth")))
+        params.append(ActionParam(param.text("name"), _width(param, param.number("bitwidth"))))
         param.done()
     primitives = tuple(_primitive(p) for p in node.items("primitives"))
     action = Action(node.number("id"), node.text("name"), tuple(params), primitives, node.source)

@@ -89,3 +89,19 @@ def test_a_program_nested_without_end_is_refused(tmp_path: Path) -> None:
     path.write_text("[" * 100_000)
     with pytest.raises(UnsupportedProgram):
         load_program(path)
+
+
+@pytest.mark.parametrize("bits", [-8, 1 << 20, 10**70])
+def test_a_field_wider_than_any_frame_is_refused_at_once(bits: int, tmp_path: Path) -> None:
+    """It was cut into bytes, each with a mask as wide as the field."""
+    document = program()
+    document["header_types"][0]["fields"] = [["a", bits, False]]
+    with pytest.raises(UnsupportedProgram, match="a width of"):
+        load_program(p4json.write(document, tmp_path))
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 40])
+def test_a_register_array_larger_than_memory_is_refused(size: int, tmp_path: Path) -> None:
+    array = {"name": "r", "id": 0, "size": size, "bitwidth": 32}
+    with pytest.raises(UnsupportedProgram, match="an array of"):
+        load_program(p4json.write(program(register_arrays=[array]), tmp_path))
