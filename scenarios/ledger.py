@@ -18,6 +18,9 @@ from typing import Any
 
 from switches.api import PortStats
 
+RING = "host_ring"
+"""The reason of frames that found a receive ring full."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -44,7 +47,7 @@ ROWS = (
     Row("queue_full", "switch port", "engine", "no room in the queue"),
     Row("trim_drop", "switch port", "engine", "cut, and no room in the control queue either"),
     Row("link_down", "switch port, interface", "engine, kernel", "sent into a dead wire"),
-    Row("host_ring", "switch port, host", "kernel", "a receive ring was full"),
+    Row(RING, "switch port, host", "kernel", "a receive ring was full"),
     Row("power_cut", "switch", "world", "inside a switch when it was killed"),
     Row("in queues", "switch port", "engine", "still there at the end"),
 )
@@ -119,7 +122,7 @@ def _port_drops(port: PortStats) -> Iterator[tuple[str, int]]:
     yield "queue_full", sum(queue.dropped for queue in port.queues)
     yield "trim_drop", sum(queue.trim_drop for queue in port.queues)
     yield "link_down", port.link_down
-    yield "host_ring", port.ring_drops
+    yield RING, port.ring_drops
 
 
 def balance(

@@ -63,7 +63,7 @@ def judge(
     problems = list(observed.problems)
     if not observed.problems:
         problems += all_books.complaints(books)
-    invalid = invalid_reasons(observed.losses, observed.lateness, loaded, derived)
+    invalid = invalid_reasons(observed, loaded, derived)
     return Judgement(
         _verdict(findings, problems, invalid, died=not observed.stopped),
         findings,
@@ -87,17 +87,14 @@ def _verdict(
     return Verdict.PASS if not problems and all(f.ok for f in findings) else Verdict.FAIL
 
 
-def invalid_reasons(
-    losses: Mapping[str, int],
-    lateness: Mapping[str, Any],
-    loaded: Loaded,
-    derived: derive.Numbers,
-) -> list[str]:
+def invalid_reasons(observed: Observed, loaded: Loaded, derived: derive.Numbers) -> list[str]:
     """The three conditions of design section 11; empty in a virtual world, which is never late."""
-    out = []
-    for place, count in losses.items():
-        if count and not place.startswith(ORDERED_LOSSES):
-            out.append(f"{count} frames lost in this machine at {place}")
+    lateness = observed.lateness
+    out = [
+        f"{count} frames lost in this machine at {place}"
+        for place, count in _losses(observed).items()
+        if count and not place.startswith(ORDERED_LOSSES)
+    ]
     limit = max(LATE_PACKETS * derive.packet_ns(loaded.fabric.spec), derived.rto_ns // RTO_SHARE)
     late = max(lateness.get("timer_p999_ns", 0), lateness.get("send_p999_ns", 0))
     if late > limit:
@@ -109,12 +106,22 @@ def invalid_reasons(
     return out
 
 
+def _losses(observed: Observed) -> dict[str, int]:
+    """Frames lost by place; of receive rings of switches the switches themselves tell."""
+    rings = {
+        f"{reason}:{port}": count
+        for port, reason, count in ledger.drops_by_place(observed.switch_stats)
+        if reason == ledger.RING
+    }
+    return {**observed.losses, **rings}
+
+
 def _fidelity(observed: Observed, invalid: list[str]) -> dict[str, Any]:
     return {
         "kept_time": not invalid,
         "reasons": list(invalid),
         "lateness": observed.lateness,
-        "interface_losses": {k: v for k, v in observed.losses.items() if v},
+        "interface_losses": {k: v for k, v in _losses(observed).items() if v},
         "more": "docs/fidelity.md",
     }
 

@@ -41,6 +41,7 @@ class FakeWorld:
         self.calls: list[tuple[Any, ...]] = []
         self.die = die
         self.lost: dict[str, int] = {}
+        self.ring_drops: dict[str, int] = {}
         self.late: dict[str, Any] = {"timer_p999_ns": 0, "send_p999_ns": 0, "slots_lost": 0.0}
         self.closed = False
         self._now_ns = 0
@@ -83,7 +84,7 @@ class FakeWorld:
 
     def port_stats(self, switch: str) -> list[PortStats]:
         empty = QueueStats(0, 0, 0, 0, 0, 0, 0, 0, 0)
-        return [PortStats(0, True, 0, 0, 0, 0, 0, 0, (empty, empty))]
+        return [PortStats(0, True, 0, 0, 0, 0, 0, self.ring_drops.get(switch, 0), (empty, empty))]
 
     def kill_switch(self, switch: str) -> None:
         self.calls.append(("kill_switch", self._now_ns, switch))

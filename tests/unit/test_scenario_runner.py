@@ -130,6 +130,17 @@ def test_invalid_if_the_machine_lost_frames(place: str, word: str) -> None:
         assert judgement.invalid == (f"3 frames lost in this machine at {place}",)
 
 
+def test_invalid_if_a_ring_of_a_switch_was_full() -> None:
+    loaded = load_text(TEXT, "f")
+    world = FakeWorld(loaded.fabric)
+    world.ring_drops = {"p1t0n0": 2}
+    runner = Runner(loaded, world, 1, lambda progress: None)
+    judgement = verdict.judge(loaded, runner.derived, runner.ends, runner.run())
+    assert judgement.verdict is Verdict.INVALID
+    assert judgement.invalid == ("2 frames lost in this machine at host_ring:p1t0n0-eth0",)
+    assert judgement.fidelity["interface_losses"] == {"host_ring:p1t0n0-eth0": 2}
+
+
 def test_a_verb_the_world_cannot_do_is_refused_before_anything_starts() -> None:
     optic = "fault: optic, switch: p0t0n0, links: [h0, h1], flaps: 2, down: 300ms, stagger: 50ms"
     corrupt = "fault: corrupt, label: optic, switch: p0t0n0, links: [h0], probability: 1%"
