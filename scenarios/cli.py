@@ -261,6 +261,16 @@ def bench() -> None:
     raise typer.Exit(benchmarks.main(run_folder.RUNS / "bench.json"))
 
 
+@app.command(hidden=True)
+def bar(
+    seeds: Annotated[int, typer.Option(help="runs of each scenario", min=1)] = 1,
+) -> None:
+    """Flow completion times beside the simulator's (docs/bar.md), also written to runs/bar.json."""
+    from scenarios import bar as comparison
+
+    raise typer.Exit(comparison.main(run_folder.RUNS / "bar.json", seeds))
+
+
 def main() -> None:
     """The entry point: whatever goes wrong is one sentence and a documented exit code."""
     sys.exit(_main())
