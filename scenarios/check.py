@@ -59,6 +59,9 @@ def _transport(transport: schema.Transport, fabric: Fabric) -> Iterator[Finding]
     if transport.rto is not None and transport.rto < needed:
         shown = units.show_duration(float(needed))
         yield ("transport", "rto"), f"expected at least {shown}, a round trip behind full queues"
+    if transport.window is not None and transport.cc != "fixed":
+        moved = "NSCC moves the window: leave this out, or say `cc: fixed`"
+        yield ("transport", "window"), moved
 
 
 def _fault(fault: schema.AnyFault, fabric: Fabric) -> Iterator[Finding]:

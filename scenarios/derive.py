@@ -166,6 +166,8 @@ def host_config(
         "ev_min_active": max(1, spec.planes // 2),
         "probe_interval_ns": derived.rto_ns,
         "probe_successes": PROBE_SUCCESSES,
+        "path_policy": scenario.transport.path_policy,
+        "cc": scenario.transport.cc,
         "window_bytes": derived.window_bytes,
         "sack_trigger_bytes": SACK_TRIGGER_PACKETS * spec.pmtu,
     }

@@ -54,7 +54,15 @@ class Transport(Strict):
     hold_down: Duration = Field(
         default=10**9, description="how long a returned NIC port must stay up before it is used"
     )
-    window: Size | None = Field(default=None, description="bytes in flight of a QP; derived")
+    cc: Literal["nscc", "fixed"] = Field(
+        default="nscc", description="congestion control, or a window that never moves"
+    )
+    window: Annotated[Size, Field(ge=1)] | None = Field(
+        default=None, description="bytes in flight of a QP, with `cc: fixed` only; derived"
+    )
+    path_policy: Literal["mrc", "oblivious", "bitmap", "reps"] = Field(
+        default="mrc", description="who picks the EV: MRC's EV machine, or one to compare it with"
+    )
     mpr: Count | None = Field(
         default=None, description="maximum PSN range in packets, a multiple of 128; derived"
     )

@@ -41,6 +41,10 @@ MSG = [
         "f:7: timeline.0",
     ),
     ("kind: mrc", "rto: 1ms", "f:4: transport.rto: expected at least"),
+    ("kind: mrc", "window: 64KiB", "f:4: transport.window: NSCC moves the window: leave this out,"),
+    ("kind: mrc", "cc: fixed, window: 0B", "f:4: transport.window: expected 1"),
+    ("kind: mrc", "cc: dcqcn", "f:4: transport.cc: expected 'nscc' or 'fixed', got 'dcqcn'"),
+    ("kind: mrc", "path_policy: ecmp", "f:4: transport.path_policy: expected 'mrc', 'oblivious',"),
     ("claim: nothing in particular", "claim: ''", "f:2: claim: expected text of 1 or more"),
 ]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hosts.mrc import policy
 from scenarios import compare, derive, flows, plan, twin
 from scenarios.load import load, load_text
 from tests.support.scenario_text import TEXT
@@ -70,6 +71,20 @@ def test_a_host_is_configured_from_the_fabric() -> None:
         "rate_bps": 10_000_000,
     }
     assert (config["timeout"], config["ev_min_active"], config["seed"]) == (18, 2, 7)
+
+
+def test_window_and_path_policy_reach_the_hosts() -> None:
+    loaded = load("p2p", ["transport.cc=fixed", "transport.window=64KiB"])
+    numbers = derive.numbers(loaded.fabric, loaded.scenario)
+    host = loaded.fabric.host("h0")
+    config = derive.host_config(loaded.fabric, loaded.scenario, host, numbers, 1)
+    assert (config["cc"], config["window_bytes"]) == ("fixed", 65536)
+    assert config["path_policy"] == "mrc"
+
+
+def test_every_path_policy_can_be_asked_for() -> None:
+    for name in policy.NAMES:
+        assert load("p2p", [f"transport.path_policy={name}"]).scenario.transport.path_policy == name
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,25 @@ def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     assert (a.folder / "events.jsonl").read_text() != (b.folder / "events.jsonl").read_text()
 
 
+def test_a_fixed_window_holds_goodput_down(tmp_path: Path) -> None:
+    """Half of what a base RTT of 15.65 ms takes at this rate."""
+    window = ("--set", "transport.cc=fixed", "--set", "transport.window=32KiB")
+    half = "expect=[job.completed, goodput <= 0.6 * goodput.ceiling, goodput > 10mbit]"
+    expect = ("--set", half)
+    done = run("p2p", tmp_path / "a", "--set", "workload.bytes=1MiB", *window, *expect)
+    assert done.code == 0, done.out + done.err
+
+
+def test_only_mrcs_own_path_policy_retires_evs(tmp_path: Path) -> None:
+    dark = "timeline=[{at: 100ms, fault: blackhole, switch: p0t1n0, for: 300ms}]"
+    expect = "expect=[job.completed, job.bytes_corrupt == 0, ledger.unexplained == 0]"
+    how = ("--set", "workload.bytes=2MiB", "--set", dark, "--set", expect)
+    for name in ("mrc", "oblivious", "bitmap", "reps"):
+        done = run("p2p", tmp_path / name, *how, "--set", f"transport.path_policy={name}")
+        assert done.code == 0, done.out + done.err
+        assert bool(done.result["metrics"]["ev.retired"]) == (name == "mrc")
+
+
 def test_an_impossible_expectation_is_exit_1(tmp_path: Path) -> None:
     impossible = "expect=[job.completed, goodput >= 2 * goodput.ceiling]"
     done = run("p2p", tmp_path / "a", *SHORT, "--set", impossible)
