@@ -11,13 +11,16 @@ from topologies.units import shown
 
 
 def first_problem(error: ValidationError, document: Document, model: type[BaseModel]) -> InputError:
-    """The problem that stands first in the file; how many more there are is said."""
+    """The problem that stands first in the file; how many more there are is said.
+
+    What is missing stands nowhere and comes last: it is often what a misspelt key should have been.
+    """
     known = dict(_field_names(model))
     found = []
     for detail in error.errors(include_url=False):
         path = _path(detail["loc"], document, missing=detail["type"] == "missing")
         place = document.place(path)
-        order = (place.line if place else 0, detail["type"] == "missing")
+        order = (detail["type"] == "missing", place.line if place else 0)
         found.append((order, InputError(_say(detail, known), place, path)))
     found.sort(key=lambda item: item[0])
     first = found[0][1]

@@ -15,6 +15,8 @@ MSG = [
     ("rate: 10mbit", "rate: 10", "f:3: topology.rate: expected a rate such as 10mbit"),
     ("rate: 10mbit", "rte: 10mbit", "f:3: topology.rte: unknown key: did you mean rate?"),
     ("name: small", "nam: small", "f:1: nam: unknown key: did you mean name? (and 1 more problem)"),
+    ("expect:", "expct:", "f:8: expct: unknown key: did you mean expect? (and 1 more problem)"),
+    ("name: small\n", "", "f:1: name: this key is missing"),
     ("flaps: 2", "flap: 2", "f:7: timeline.0.flap: unknown key: did you mean flaps?"),
     ("fault: optic", "fault: optik", "f:7: timeline.0: there is no fault 'optik': there are"),
     ("fault: optic, ", "", "f:7: timeline.0: the key 'fault' is missing"),
