@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosts.errors import UsageError
 from hosts.mrc.config import RemoteQp
-from hosts.mrc.ev import Cause, EvEvent, EvSpec
+from hosts.mrc.ev import EvSpec
 from hosts.workload.job import Window
 
 if TYPE_CHECKING:
@@ -129,18 +129,11 @@ def _stop(host: "Host", message: Message, now_ns: int) -> Answer:
 def _deny(host: "Host", message: Message, now_ns: int) -> Answer:
     """The controller's denylist.  Raises UsageError if no QP of this host has such an EV."""
     value, denied = int(message["ev"]), bool(message["denied"])
-    found = False
-    for qpn in host.peers:
-        qp = host.endpoint.qp(qpn)
-        ev = qp.evs.by_value.get(value)
-        if ev is None:
-            continue
-        found = True
-        if denied:
-            qp.evs.deny(ev, now_ns)
-        else:
-            qp.evs.bring_back(ev, EvEvent.ALLOW, Cause.CONTROLLER, now_ns)
-    if not found:
+    endpoint = host.endpoint
+    qpns = [qpn for qpn in host.peers if value in endpoint.qp(qpn).evs.by_value]
+    for qpn in qpns:
+        endpoint.deny_ev(qpn, value, denied, now_ns)
+    if not qpns:
         raise UsageError(f"deny: no QP has EV {value:#x}")
     return {}
 

@@ -39,8 +39,7 @@ from hosts.control.profiles import (
     check_step,
     copy_of,
 )
-from hosts.mrc.ev import Cause, EvSpec
-from hosts.mrc.ev import EvEvent as Happening
+from hosts.mrc.ev import EvSpec
 from hosts.mrc.ev_profile import EvField
 from hosts.mrc.trace import TraceEvent
 from hosts.verbs.context import Context
@@ -347,11 +346,9 @@ class Controller:
             if used != profile_id:
                 continue
             for value, (entry, _) in specs.items():
-                theirs = qp.half.evs.by_value[value]
-                if entry == ev and state is EvState.DENIED:
-                    qp.half.evs.deny(theirs, now)
-                elif entry == ev:
-                    qp.half.evs.bring_back(theirs, Happening.ALLOW, Cause.CONTROLLER, now)
+                if entry == ev:
+                    denied = state is EvState.DENIED
+                    self._endpoint.deny_ev(qp.number, value, denied, now)
 
     def query_ev_profile(
         self, profile_id: int, entries: tuple[EvOpEntry, ...] | None = None
@@ -475,7 +472,7 @@ class Controller:
         qp.half.evs.keep_active(profile.min_active or 0)
         for value, (ev, _) in specs.items():
             if profile.states.get(ev) is EvState.DENIED:
-                qp.half.evs.deny(qp.half.evs.by_value[value], now)
+                self._endpoint.deny_ev(qp.number, value, True, now)
 
     def check_cc(self, cc_profile_id: int) -> None:
         profile = self._ccs.get(cc_profile_id)

@@ -219,6 +219,17 @@ def test_a_denied_ev_carries_nothing_until_it_is_allowed() -> None:
         bench.tell("h0", "deny", ev=1, denied=True)
 
 
+def test_an_ev_allowed_while_its_plane_is_down_waits_for_the_plane() -> None:
+    """A named bug: the controller's word put it back into use at once."""
+    bench = Bench(2)
+    bench.set_up(*ring(2, 500_000))
+    bench.tell("h0", "deny", ev=0xC000, denied=True)
+    bench.loop.set_link(0, 0, False)
+    bench.tell("h0", "deny", ev=0xC000, denied=False)
+    states = {ev: state for ev, plane, state in bench.tell("h0", "stop")["qps"][0]["evs"]}
+    assert states[0xC000] == "assumed_bad"
+
+
 def test_messages_are_refused_with_a_sentence() -> None:
     bench = Bench(2)
     host = bench.hosts["h0"]
