@@ -9,10 +9,12 @@ from scenarios.load import Loaded
 from tests.support.cli_run import run
 
 
-def test_the_incast_of_eight_passes(tmp_path: Path) -> None:
-    done = run("bar-incast-8", tmp_path / "a")
-    assert done.code == 0, done.out + done.err
-    assert done.result["metrics"]["ledger.trimmed"] > 0
+def test_the_incast_of_eight_passes_and_repeats_itself(tmp_path: Path) -> None:
+    runs = [run("bar-incast-8", tmp_path / str(seed), hash_seed=seed) for seed in (0, 4242)]
+    assert runs[0].code == 0, runs[0].out + runs[0].err
+    assert runs[0].result["metrics"]["ledger.trimmed"] > 0
+    for name in ("result.json", "events.jsonl"):
+        assert len({(done.folder / name).read_bytes() for done in runs}) == 1, name
 
 
 @pytest.mark.parametrize(

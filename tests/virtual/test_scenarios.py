@@ -49,6 +49,12 @@ def test_one_seed_gives_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) ->
         assert word not in (runs[0].folder / "result.json").read_text()
 
 
+def test_t0_optic_at_the_hardwares_own_speed_passes(tmp_path: Path) -> None:
+    """The same incident on eight planes of 100 Gb/s."""
+    done = run("t0-optic-100g", tmp_path / "a")
+    assert done.code == 0, done.out + done.err
+
+
 def test_another_seed_gives_another_run(tmp_path: Path) -> None:
     """What is random here is which packets a switch loses."""
     gray = "timeline=[{at: 200ms, fault: gray_loss, switch: p0t0n0, probability: 5%, for: 500ms}]"
