@@ -16,13 +16,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from scenarios import derive, load, schema, verdict
+from scenarios import derive, load, schema, verdict, worlds_choice
 from scenarios.execute import P4_BUILD
 from scenarios.load import Loaded
 from scenarios.runner import Runner
+from scenarios.worlds_choice import Choice
 from topologies.thresholds import DATA_HEADER_BYTES
 from worlds.api import WorldSettings
-from worlds.virtual.world import VirtualWorld
 
 SEED = 13
 """The simulator's."""
@@ -134,7 +134,7 @@ def measure(loaded: Loaded, seed: int) -> Flows:
         switch=derive.switch_settings(loaded.scenario),
     )
     wall, cpu = time.monotonic(), time.process_time()
-    world = VirtualWorld(loaded.fabric, settings)
+    world = worlds_choice.make(Choice("virtual", "exact"), loaded.fabric, settings)
     try:
         runner = Runner(loaded, world, seed, lambda progress: None)
         runner.run()
