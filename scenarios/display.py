@@ -65,7 +65,7 @@ def line(progress: Progress) -> str:
 
 def _time(t_ns: int) -> str:
     """Seconds, or microseconds while that is what passes."""
-    return f"{t_ns / 1e3:8.1f} us" if 0 < t_ns < 10_000_000 else f"{t_ns / 1e9:8.2f} s"
+    return f"{t_ns / 1e3:8.1f} us" if 0 < t_ns < 100_000_000 else f"{t_ns / 1e9:8.2f} s"
 
 
 def findings(result: Mapping[str, Any]) -> Table:
