@@ -27,8 +27,8 @@ from hosts.control.controller import (
 )
 from hosts.control.endpoint_ops import EpBatch, EpReq, EpRsp
 from hosts.control.events import EvEvent, EvEventCq
+from hosts.control.fields import EvField, expand
 from hosts.control.profiles import EV_UNPOPULATED, Ev, NsccCfg
-from hosts.mrc.ev_profile import EvField, expand
 
 __all__ = [
     "EV_UNPOPULATED", "CcMask", "CcProfileAttr", "Controller", "CtlDeviceAttr", "EpBatch",

@@ -27,6 +27,7 @@ from hosts.control.constants import (
 )
 from hosts.control.endpoint_ops import EpBatch, EpReq
 from hosts.control.events import EvEvent, EvEventCq
+from hosts.control.fields import EvField
 from hosts.control.profiles import (
     EV_UNPOPULATED,
     SRV6_INDEX_MAX,
@@ -40,7 +41,6 @@ from hosts.control.profiles import (
     copy_of,
 )
 from hosts.mrc.ev import EvSpec
-from hosts.mrc.ev_profile import EvField
 from hosts.mrc.trace import TraceEvent
 from hosts.verbs.context import Context
 from hosts.verbs.cq import CompChannel
@@ -265,8 +265,8 @@ class Controller:
             new.event_mask = EvState(attr.ev_event_mask)
         if EvProfileMask.EV_FIELDS_OP in mask:
             new.fields = attr.fields
-        if new.min_active is not None and new.min_active > new.count:
-            raise ApiError(errno.EINVAL, "ev_min_active is above ev_count")
+        if new.min_active is not None and not 0 <= new.min_active <= new.count:
+            raise ApiError(errno.EINVAL, f"ev_min_active {new.min_active}: 0 to ev_count")
         if new.state is OFFLINE and mask & refill:
             self._check_offline(new)
             new.fill(self._rng, self._port_count)

@@ -11,19 +11,14 @@ import random
 from dataclasses import dataclass, field, replace
 
 from hosts.control.constants import EV_BYTES, EvFmtMode, EvMode, EvState, ProfileState
-from hosts.control.fields import check, generate
+from hosts.control.fields import EvField, check, expand, generate
 from hosts.mrc.ev import EvSpec
-from hosts.mrc.ev_profile import FORMAT_BITS, EvField, EvFormat, expand
 from hosts.verbs.errors import ApiError
 
 INIT, OFFLINE, ONLINE = ProfileState.INIT, ProfileState.OFFLINE, ProfileState.ONLINE
 STEPS = frozenset({(INIT, OFFLINE), (OFFLINE, ONLINE), (ONLINE, OFFLINE), (OFFLINE, INIT)})
 
-WIDTH_MAX = {
-    EvFmtMode.STEV: FORMAT_BITS[EvFormat.STEV],
-    EvFmtMode.UDP: FORMAT_BITS[EvFormat.UDP],
-    EvFmtMode.SRV6: FORMAT_BITS[EvFormat.SRV6],
-}
+WIDTH_MAX = {EvFmtMode.STEV: 32, EvFmtMode.UDP: 16, EvFmtMode.SRV6: 128}
 """Bits of an EV by format.  SRv6 with an SRH (256) is not there: no switch of ours reads one."""
 
 SRV6_EV_BASE = 0xC000

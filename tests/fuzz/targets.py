@@ -13,20 +13,37 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from hosts.errors import UsageError, WireError
-from hosts.host import Host
-from hosts.mrc.ev import EvState
-from hosts.mrc.ev_profile import (
-    EV_BYTES,
-    EvEntry,
+from hosts.control import (
+    CcMask,
+    CcProfileAttr,
+    Controller,
+    Ev,
     EvField,
-    EvFormat,
-    EvFormatProfile,
+    EvFmtMode,
     EvMode,
-    EvProfile,
+    EvOp,
+    EvOpEntry,
+    EvProfileAttr,
+    EvProfileMask,
+    EvState,
+    FmtMask,
+    FmtProfileAttr,
     ProfileState,
     expand,
 )
+from hosts.control.constants import EV_BYTES, NSCC
+from hosts.errors import UsageError, WireError
+from hosts.host import Host
+from hosts.verbs import (
+    Context,
+    IbvQpAttr,
+    IbvQpAttrMask,
+    IbvQpState,
+    QpAttr,
+    QpAttrMask,
+    QpInitAttr,
+)
+from hosts.verbs.errors import ApiError
 from hosts.wire import icrc
 from hosts.wire.packet import parse_frame
 from scenarios import load
@@ -195,50 +212,98 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 def ev_profiles(data: bytes) -> None:
-    """A profile made, configured and used as the bytes say."""
+    """Profiles made, configured and used by QPs as the bytes say, after some that are in order."""
     source = Bytes(data)
-    profile = EvProfile(source.number(8), port_count=1 + source.below(8))
-    for _ in range(min(source.left, 200)):
+    context = Context(Host(CONFIG, Random(1)).endpoint, lambda: 0)
+    controller = Controller(context, Random(1))
+    _make_in_order(controller)
+    for _ in range(200):
+        if not source.left:
+            break
         try:
-            _step(profile, source)
-        except UsageError as error:
+            _step(context, controller, source)
+        except (ApiError, UsageError) as error:
             assert str(error)
 
 
-def _step(profile: EvProfile, source: Bytes) -> None:
-    match source.below(7):
+def _make_in_order(controller: Controller) -> None:
+    """Format 0 and CC profile 0 ONLINE, EV profile 0 OFFLINE."""
+    offline, online = ProfileState.OFFLINE, ProfileState.ONLINE
+    stev = FmtProfileAttr(offline, ev_fmt_mode=EvFmtMode.STEV, fmt_fields=(16, 16))
+    controller.modify_ev_fmt_profile(0, stev, FmtMask.STATE | FmtMask.MODE | FmtMask.OP)
+    controller.modify_ev_fmt_profile(0, FmtProfileAttr(online), FmtMask.STATE)
+    nscc = CcProfileAttr(offline, algorithm=NSCC)
+    controller.modify_cc_profile(0, nscc, CcMask.STATE | CcMask.ALGORITHM)
+    controller.modify_cc_profile(0, CcProfileAttr(online), CcMask.STATE | CcMask.CONFIG)
+    drawn = EvProfileAttr(
+        offline,
+        ev_mode=EvMode.GEN,
+        ev_count=4,
+        ev_min_active=1,
+        fields=(EvField(width=16, mask=0xFFFF),) * 2,
+    )
+    controller.modify_ev_profile(
+        0,
+        drawn,
+        EvProfileMask.STATE
+        | EvProfileMask.MODE
+        | EvProfileMask.FMT_ID
+        | EvProfileMask.COUNT
+        | EvProfileMask.MIN_ACTIVE
+        | EvProfileMask.EVENT_MASK
+        | EvProfileMask.EV_FIELDS_OP,
+    )
+
+
+def _step(context: Context, controller: Controller, source: Bytes) -> None:
+    number = source.below(2)
+    match source.below(5):
         case 0:
-            profile.set_state(list(ProfileState)[source.below(3)])
-        case 1:
-            _configure(profile, source)
-        case 2:
-            profile.replace_ev(source.number(), source.take(EV_BYTES), source.below(10))
+            controller.modify_ev_fmt_profile(number, _format(source), FmtMask(source.number()))
+        case 1 | 2:
+            mask = EvProfileMask(source.number(2))
+            controller.modify_ev_profile(number, _profile(source), mask)
         case 3:
-            profile.modify_ev_state(source.number(), list(EvState)[source.below(4)])
+            cq, pd = context.create_cq(1), context.alloc_pd()
+            context.create_qp(QpInitAttr(cq, cq, pd)).modify(
+                IbvQpAttr(IbvQpState.INIT),
+                IbvQpAttrMask.STATE,
+                QpAttr(ev_profile_id=number),
+                QpAttrMask.EV_PROFILE_ID | QpAttrMask.CC_PROFILE_ID | QpAttrMask.HINT,
+            )
         case 4:
-            profile.observe(source.number(), list(EvState)[source.below(4)], source.number())
-        case 5:
-            specs = profile.specs(Random(1), [source.below(9)][: source.below(2)])
-            assert len(specs) <= profile.ev_count
-        case 6:
             widths = [source.number() for _ in range(source.below(9))]
             wire = expand([_field(source) for _ in widths], widths, source.take(EV_BYTES))
             assert len(wire) == EV_BYTES
-    assert all(isinstance(entry, EvEntry) for entry in profile.query_ev_array())
+    told = controller.query_ev_profile(number)
+    assert len(told.entries) in (0, told.ev_count)
 
 
-def _configure(profile: EvProfile, source: Bytes) -> None:
+def _format(source: Bytes) -> FmtProfileAttr:
+    state, now = (ProfileState(source.below(3)) for _ in range(2))
     widths = tuple(source.below(66) for _ in range(source.below(6)))
-    layout = EvFormatProfile(list(EvFormat)[source.below(3)], widths, bool(source.below(2)))
-    entries = [(source.take(EV_BYTES), source.below(10)) for _ in range(source.below(5))]
-    profile.configure(
-        mode=list(EvMode)[source.below(3)],
-        format=layout,
-        fields=[_field(source) for _ in range(source.below(6))],
-        entries=entries,
-        ev_count=source.number(2),
-        ev_min_active=source.number(),
+    return FmtProfileAttr(state, now, EvFmtMode(source.below(9)), widths)
+
+
+def _profile(source: Bytes) -> EvProfileAttr:
+    state, now = (ProfileState(source.below(3)) for _ in range(2))
+    return EvProfileAttr(
+        state,
+        now,
+        ev_mode=EvMode(source.below(9)),
+        ev_fmt_profile_id=source.below(3),
+        ev_count=source.below(9),
+        ev_min_active=source.below(9) - 1,
+        ev_event_mask=source.below(9),
+        ev_op=EvOp(source.below(4)),
+        entries=tuple(_entry(source) for _ in range(source.below(5))),
+        fields=tuple(_field(source) for _ in range(source.below(6))),
     )
+
+
+def _entry(source: Bytes) -> EvOpEntry:
+    old, new = (Ev(source.take(EV_BYTES), source.below(3)) for _ in range(2))
+    return EvOpEntry(old, new, EvState(1 << source.below(4)), source.below(3))
 
 
 def _field(source: Bytes) -> EvField:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from hosts.control.constants import EV_BYTES
+from hosts.control.fields import EvField, expand
 from hosts.errors import UsageError
 from hosts.host import Host
-from hosts.mrc.ev_profile import EV_BYTES, EvField, expand
 from hosts.mrc.memory import REGION_BYTES_MAX, MemoryTable
 from switches.engine.lower import lower
 from switches.program import UnsupportedProgram, load_program

@@ -1,7 +1,10 @@
-"""EV fields as the controller's API sees them: drawn EVs stay in bounds, misfits are refused."""
+"""EV fields: expansion equal to the official sample, drawn EVs in bounds, misfits refused."""
 
 import errno
+import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +12,18 @@ from hypothesis import strategies as st
 
 from hosts.control import EvField, expand
 from hosts.control.fields import check, generate
+from hosts.errors import UsageError
 from hosts.verbs import ApiError
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ev" / "expansion.json").read_text())
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])
+def test_expansion_equals_the_official_sample(vector: dict[str, Any]) -> None:
+    fields = [EvField(**item) for item in vector["fields"]]
+    for ev, wanted in zip(vector["evs"], vector["expanded"], strict=True):
+        got = expand(fields, vector["fmt_field_widths"], bytes.fromhex(ev[2:]))
+        assert got.hex() == wanted[2:]
 
 
 @st.composite
@@ -62,3 +76,15 @@ def test_fields_that_do_not_fit_are_refused(
     with pytest.raises(ApiError) as caught:
         check(fields, widths)
     assert caught.value.errno == code
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    for make in (
+        lambda: EvField(width=4, init_val=16),
+        lambda: EvField(width=4, min_val=3, max_val=2),
+        lambda: expand([EvField(width=8)], [4], bytes(32)),
+        lambda: expand([EvField(width=8)] * 2, [8], bytes(32)),
+        lambda: expand([EvField(width=8)], [8], bytes(31)),
+    ):
+        with pytest.raises(UsageError):
+            make()

@@ -411,6 +411,7 @@ def test_profiles_live_as_the_header_says() -> None:
     online = EvProfileAttr(ONLINE, ev_min_active=2, ev_event_mask=EvState.ASSUMED_BAD)
     assert evs(online, EvProfileMask.STATE) == "EINVAL"
     assert evs(replace(online, ev_min_active=7), _TO_ONLINE) == "EINVAL"
+    assert evs(replace(online, ev_min_active=-1), _TO_ONLINE) == "EINVAL"
     assert evs(replace(online, ev_event_mask=EvState.DENIED), _TO_ONLINE) == "EINVAL"
     c.modify_ev_profile(EVS, online, _TO_ONLINE)
     assert evs(replace(offline, ev_count=3), EvProfileMask.COUNT) == "EINVAL"
