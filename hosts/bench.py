@@ -14,8 +14,10 @@ from hosts.mrc.config import EndpointConfig, NicPort, RemoteQp
 from hosts.mrc.endpoint import Endpoint
 from hosts.mrc.ev import EvSpec
 from hosts.mrc.message import WriteRequest
+from hosts.mrc.port import LATE_FRAMES
 from hosts.wire.packet import parse_frame
-from hosts.wire.template import FrameTemplate
+from hosts.wire.size import nominal_size
+from hosts.wire.template import FrameTemplate, Path
 
 Clock = Callable[[], float]
 """CPU seconds of this process."""
@@ -92,6 +94,8 @@ class Pump:
         self.now_ns = 0
         self._returning: deque[tuple[int, tuple[int, bytes]]] = deque()
         self.pmtu = pmtu
+        self._poll_ns = int(LATE_FRAMES * nominal_size(pmtu) * 8e9 / RATE_BPS)
+        """As rarely as costs no goodput."""
         self.a, self.b = (_endpoint(index, pmtu, planes) for index in range(2))
         evs = [EvSpec(i << 3 | p, p, bytes(16)) for i in range(evs_per_plane)
                for p in range(planes)]  # fmt: skip
@@ -135,34 +139,17 @@ class Pump:
         Frames go over in batches, as drivers find them; they reach `b` at once and `a` a base RTT
         later.  Returns what `a` sent, as (port, frame).
         """
-        a, b = self.a, self.b
-        end = self.now_ns + STEP_NS
-        batch = self._sent_until(end)
-        for port, frame in batch:
-            b.receive_frame(port, frame, end)
-        while (sent := b.poll_transmit(end)) is not None:
-            self._returning.append((end + BASE_RTT_NS, sent))
+        start, end = self.now_ns, self.now_ns + STEP_NS
         returning = self._returning
+        for sent in _sent_until(self.b, start, end, self._poll_ns):
+            returning.append((start + BASE_RTT_NS, sent))
+        batch = _sent_until(self.a, start, end, self._poll_ns)
+        for port, frame in batch:
+            self.b.receive_frame(port, frame, end)
         while returning and returning[0][0] <= end:
-            a.receive_frame(*returning.popleft()[1], end)
-        due = b.next_timeout()
-        if due is not None and due <= end:
-            b.handle_timeout(end)
+            self.a.receive_frame(*returning.popleft()[1], end)
         self.now_ns = end
         return batch
-
-    def _sent_until(self, end: int) -> list[tuple[int, bytes]]:
-        """What `a` sends as its ports become free, and its timers."""
-        a, now = self.a, self.now_ns
-        batch = []
-        while True:
-            while (sent := a.poll_transmit(now)) is not None:
-                batch.append(sent)
-            due = a.next_timeout()
-            if due is None or due > end:
-                return batch
-            now = max(now, due)
-            a.handle_timeout(now)
 
     def timed(self, packets: int, clock: Clock) -> float:
         """CPU seconds a data packet."""
@@ -182,6 +169,18 @@ class Pump:
         while len(frames) < count:
             frames += [frame for _, frame in self._step()]
         return [frame for frame in frames if len(frame) == max(map(len, frames))]
+
+
+def _sent_until(node: Endpoint, start: int, end: int, every: int) -> list[tuple[int, bytes]]:
+    """What `node` sends, and its timers, with a driver that looks at it so often."""
+    batch = []
+    for now in range(start, end, every):
+        due = node.next_timeout()
+        if due is not None and due <= now:
+            node.handle_timeout(now)
+        while (sent := node.poll_transmit(now)) is not None:
+            batch.append(sent)
+    return batch
 
 
 def _endpoint(index: int, pmtu: int, planes: int) -> Endpoint:
@@ -207,10 +206,11 @@ def _per_call(what: Callable[[bytes], object], frames: Sequence[bytes], clock: C
 
 
 def _emit_cost(pmtu: int, clock: Clock) -> float:
-    template = FrameTemplate(
+    path = Path(
         src_mac=bytes(6), dst_mac=bytes(6), src_gid=bytes(16), dst_gid=bytes(16),
-        outer_dst=bytes(16), ev=1, dest_qpn=3,
+        outer_dst=bytes(16), ev=1,
     )  # fmt: skip
+    template = FrameTemplate(path, dest_qpn=3)
     payload = memoryview(bytes(pmtu))
 
     def emit(_: bytes) -> bytes:

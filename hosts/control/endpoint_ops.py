@@ -17,7 +17,7 @@ from hosts.verbs.errors import ApiError
 from hosts.wire.dscp import Dscp, Ecn, traffic_class
 from hosts.wire.erth import EndpointOp, Erth
 from hosts.wire.opcode import ENDPOINT_QPN
-from hosts.wire.template import FrameTemplate
+from hosts.wire.template import FrameTemplate, Path
 
 _OPS = {
     EpOp.EV_PROBE: EndpointOp.EV_PROBE,
@@ -117,13 +117,13 @@ def _template(context: Context, request: EpReq) -> FrameTemplate:
     else:
         ev = int.from_bytes(value[: 4 if request.ev_fmt_mode is EvFmtMode.STEV else 2])
     nic = config.ports[port - 1]
-    return FrameTemplate(
+    path = Path(
         src_mac=nic.mac,
         dst_mac=nic.gateway_mac,
         src_gid=config.gid,
         dst_gid=request.dgid,
         outer_dst=value[:16] if srv6 else None,
         ev=ev,
-        dest_qpn=ENDPOINT_QPN,
         udp_dport=config.udp_dport,
     )
+    return FrameTemplate(path, ENDPOINT_QPN)

@@ -179,15 +179,4 @@ class QueuePair:
 
     def _make_template(self, ev: Ev, dest_qpn: int) -> FrameTemplate:
         assert self.remote is not None
-        config = self._services.config
-        port = config.ports[ev.plane]
-        return FrameTemplate(
-            src_mac=port.mac,
-            dst_mac=port.gateway_mac,
-            src_gid=config.gid,
-            dst_gid=self.remote.gid,
-            outer_dst=ev.outer_dst,
-            ev=ev.value,
-            dest_qpn=dest_qpn,
-            udp_dport=config.udp_dport,
-        )
+        return FrameTemplate(self._services.path(ev, self.remote.gid), dest_qpn)

@@ -1,7 +1,7 @@
-"""Frames out: everything that stays the same for one QP and one EV is made once.
+"""Frames out: everything that stays the same for one path is made once, for all QPs on it.
 
-A frame is then a join of a ready prefix (Ethernet to destination QPN), one small struct, the
-payload and the CRC, which goes on from a state that has already seen the prefix.
+A frame is then a join of a ready prefix (Ethernet up to the destination QPN), one small struct,
+the payload and the CRC, which goes on from a state that has already seen the prefix.
 """
 
 import struct
@@ -24,17 +24,18 @@ from hosts.wire.sack import Sack
 from hosts.wire.tseth import FTYPE_TIMESTAMP, TSR_BIT
 from hosts.wire.udp import MRC_PORT, Udp
 
-_WRITE_TS = struct.Struct(">IHHHHQII")
-_WRITE_TS_IMM = struct.Struct(">IHHHHQIII")
-_WRITE = struct.Struct(">IHHQII")
-_WRITE_IMM = struct.Struct(">IHHQIII")
-_PSN_WORD = struct.Struct(">I")
-_HEAD = struct.Struct(">BBHI")
+_WRITE_TS = struct.Struct(">BHIHHHHQII")
+_WRITE_TS_IMM = struct.Struct(">BHIHHHHQIII")
+_WRITE = struct.Struct(">BHIHHQII")
+_WRITE_IMM = struct.Struct(">BHIHHQIII")
+_BTH_END = struct.Struct(">BHI")
+"""A destination QPN of 24 bits, and the word with the PSN; what follows in a write comes next."""
+_BTH_START = struct.Struct(">BBHx")
 _ICRC = struct.Struct("<I")
 
 _PADDING = (b"", b"\0", b"\0\0", b"\0\0\0")
 _CACHE_MAX = 64
-"""Prefixes kept a template; a message has two lengths or three, so this is ample."""
+"""Prefixes kept a path; a message has two lengths or three, so this is ample."""
 
 DATA_TRAFFIC_CLASS = traffic_class(Dscp.TRIMMABLE, Ecn.ECT0)
 RETX_TRAFFIC_CLASS = traffic_class(Dscp.TRIMMABLE_RETX, Ecn.ECT0)
@@ -54,16 +55,16 @@ _OPCODES: dict[type, int] = {
 }
 
 
-class FrameTemplate:
-    """All frames from one NIC port to one QP of a peer under one EV.
+class Path:
+    """All frames from one NIC port to one peer under one EV, up to the destination QPN.
 
-    `outer_dst` is the uSID list of the path; None sends without the outer header (structured EV,
-    ECMP).  MACs are 6 bytes, GIDs 16.  Endpoint operations go to `ENDPOINT_QPN`.
+    `outer_dst` is the uSID list; None sends without the outer header (structured EV, ECMP).  MACs
+    are 6 bytes, GIDs 16.
     """
 
     __slots__ = (
-        "_dest_qpn", "_flow_label", "_heads", "_inner_addresses", "_macs", "_outer_addresses",
-        "_p_key", "_udp_ports", "ev",
+        "_flow_label", "_inner_addresses", "_macs", "_outer_addresses", "_p_key", "_udp_ports",
+        "heads",
     )  # fmt: skip
 
     def __init__(
@@ -75,21 +76,58 @@ class FrameTemplate:
         dst_gid: bytes,
         outer_dst: bytes | None,
         ev: int,
-        dest_qpn: int,
         udp_dport: int = MRC_PORT,
         p_key: int = DEFAULT_P_KEY,
     ) -> None:
         assert len(src_gid) == len(dst_gid) == 16
         assert len(src_mac) == len(dst_mac) == 6
         sport, self._flow_label = split(ev)
-        self.ev = ev
         self._macs = (dst_mac, src_mac)
         self._inner_addresses = (src_gid, dst_gid)
         self._outer_addresses = None if outer_dst is None else (src_gid, outer_dst)
         self._udp_ports = (sport, udp_dport)
-        self._dest_qpn = dest_qpn
         self._p_key = p_key
-        self._heads: dict[int, tuple[bytes, int]] = {}
+        self.heads: dict[int, tuple[bytes, int]] = {}
+        """What `head` made, by its key."""
+
+    def head(self, key: int) -> tuple[bytes, int]:
+        """The frame up to the destination QPN, and the CRC over it.  `key` as packed by callers."""
+        opcode, tclass, pad, length = key >> 26, key >> 18 & 0xFF, key >> 16 & 0x3, key & 0xFFFF
+        src, dst = self._inner_addresses
+        inner = Ipv6(tclass, self._flow_label, length, NEXT_HEADER_UDP, HOP_LIMIT, src, dst)
+        parts = [Ethernet(*self._macs, ETHERTYPE_IPV6).emit()]
+        if self._outer_addresses is not None:
+            src, dst = self._outer_addresses
+            parts.append(
+                Ipv6(
+                    tclass, self._flow_label, length + Ipv6.LENGTH, NEXT_HEADER_IPV6, HOP_LIMIT,
+                    src, dst,
+                ).emit()
+            )  # fmt: skip
+        ip_offset = sum(map(len, parts))
+        parts += [
+            inner.emit(),
+            Udp(*self._udp_ports, length).emit(),
+            _BTH_START.pack(opcode, pad << PAD_SHIFT, self._p_key),
+        ]
+        head = b"".join(parts)
+        assert len(head) == ip_offset + icrc.STATE_LENGTH
+        state = icrc.state(head, ip_offset)
+        if len(self.heads) >= _CACHE_MAX:
+            self.heads.clear()
+        self.heads[key] = head, state
+        return head, state
+
+
+class FrameTemplate:
+    """Frames on one path to one QP of the peer; endpoint operations go to `ENDPOINT_QPN`."""
+
+    __slots__ = ("_heads", "_path", "_qpn_high", "_qpn_low")
+
+    def __init__(self, path: Path, dest_qpn: int) -> None:
+        self._path = path
+        self._heads = path.heads
+        self._qpn_high, self._qpn_low = dest_qpn >> 16, dest_qpn & 0xFFFF
 
     def emit_write(
         self,
@@ -110,6 +148,7 @@ class FrameTemplate:
         traffic_class: int = DATA_TRAFFIC_CLASS,
     ) -> bytes:
         """A write packet.  `imm` iff the opcode has one; no TSETH where `tx_ticks` is None."""
+        high, low = self._qpn_high, self._qpn_low
         size = len(payload)
         pad = -size & 3
         word = psn
@@ -121,18 +160,20 @@ class FrameTemplate:
             word |= TS_BIT
             stamp = FTYPE_TIMESTAMP | TSR_BIT if tsr else FTYPE_TIMESTAMP
             if imm is None:
-                middle = _WRITE_TS.pack(word, rqmsn, msn, tx_ticks, stamp, va, rkey, dma_length)
+                middle = _WRITE_TS.pack(
+                    high, low, word, rqmsn, msn, tx_ticks, stamp, va, rkey, dma_length
+                )
             else:
                 middle = _WRITE_TS_IMM.pack(
-                    word, rqmsn, msn, tx_ticks, stamp, va, rkey, dma_length, imm
+                    high, low, word, rqmsn, msn, tx_ticks, stamp, va, rkey, dma_length, imm
                 )
         elif imm is None:
-            middle = _WRITE.pack(word, rqmsn, msn, va, rkey, dma_length)
+            middle = _WRITE.pack(high, low, word, rqmsn, msn, va, rkey, dma_length)
         else:
-            middle = _WRITE_IMM.pack(word, rqmsn, msn, va, rkey, dma_length, imm)
-        length = len(middle) + size + pad + 20  # UDP header, 8 bytes of BTH, iCRC
+            middle = _WRITE_IMM.pack(high, low, word, rqmsn, msn, va, rkey, dma_length, imm)
+        length = len(middle) + size + pad + 17  # UDP header, 5 bytes of BTH, iCRC
         key = opcode << 26 | traffic_class << 18 | pad << 16 | length
-        head, state = self._heads.get(key) or self._head(key)
+        head, state = self._heads.get(key) or self._path.head(key)
         crc = crc32(payload, crc32(middle, state))
         if pad:
             padding = _PADDING[pad]
@@ -164,34 +205,7 @@ class FrameTemplate:
             word |= ACK_REQ_BIT
         if rtx:
             word |= RTX_BIT
-        middle = _PSN_WORD.pack(word) + header.emit()
-        key = _OPCODES[type(header)] << 26 | traffic_class << 18 | len(middle) + 20
-        head, state = self._heads.get(key) or self._head(key)
+        middle = _BTH_END.pack(self._qpn_high, self._qpn_low, word) + header.emit()
+        key = _OPCODES[type(header)] << 26 | traffic_class << 18 | len(middle) + 17
+        head, state = self._heads.get(key) or self._path.head(key)
         return b"".join((head, middle, _ICRC.pack(crc32(middle, state))))
-
-    def _head(self, key: int) -> tuple[bytes, int]:
-        """The frame up to the destination QPN, and the CRC over it.  `key` as packed by callers."""
-        opcode, tclass, pad, length = key >> 26, key >> 18 & 0xFF, key >> 16 & 0x3, key & 0xFFFF
-        src, dst = self._inner_addresses
-        inner = Ipv6(tclass, self._flow_label, length, NEXT_HEADER_UDP, HOP_LIMIT, src, dst)
-        parts = [Ethernet(*self._macs, ETHERTYPE_IPV6).emit()]
-        if self._outer_addresses is not None:
-            src, dst = self._outer_addresses
-            parts.append(
-                Ipv6(
-                    tclass, self._flow_label, length + Ipv6.LENGTH, NEXT_HEADER_IPV6, HOP_LIMIT,
-                    src, dst,
-                ).emit()
-            )  # fmt: skip
-        ip_offset = sum(map(len, parts))
-        parts += [
-            inner.emit(),
-            Udp(*self._udp_ports, length).emit(),
-            _HEAD.pack(opcode, pad << PAD_SHIFT, self._p_key, self._dest_qpn),
-        ]
-        head = b"".join(parts)
-        state = crc32(head[ip_offset + icrc.STATE_LENGTH :], icrc.state(head, ip_offset))
-        if len(self._heads) >= _CACHE_MAX:
-            self._heads.clear()
-        self._heads[key] = head, state
-        return head, state

@@ -20,7 +20,7 @@ from hosts.wire.opcode import WITH_IMMEDIATE, WRITES, Opcode
 from hosts.wire.packet import REASONS, parse_frame
 from hosts.wire.peth import Peth
 from hosts.wire.sack import Sack
-from hosts.wire.template import FrameTemplate
+from hosts.wire.template import FrameTemplate, Path
 from hosts.wire.udp import MRC_PORT, ROCE_PORT
 from tests.unit.test_wire_headers import HEADERS, bits
 
@@ -33,16 +33,16 @@ BTH_AT = {True: 102, False: 62}
 def template(
     ev: int = 0xC00A, outer_dst: bytes | None = USIDS, dport: int = MRC_PORT, qpn: int = 77
 ) -> FrameTemplate:
-    return FrameTemplate(
+    path = Path(
         src_mac=b"\x02\x03\0\0\0\0",
         dst_mac=b"\x02\x01\0\0\0\0",
         src_gid=GID_A,
         dst_gid=GID_B,
         outer_dst=outer_dst,
         ev=ev,
-        dest_qpn=qpn,
         udp_dport=dport,
     )
+    return FrameTemplate(path, qpn)
 
 
 @dataclass
