@@ -11,7 +11,6 @@ all EVs of its plane at once, without waiting for a packet to be missed.
 """
 
 import enum
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,11 +115,13 @@ class Doubt:
 class Ev:
     """One EV of one QP.  `EvSet` owns its state; the requester owns what was sent on it.
 
-    `in_flight`: transmissions on this path in order of sending; `serial` numbers them.
+    `oldest`, `newest`: ends of the chain of transmissions on this path in order of sending (by
+    `Sent.follower`; a queue would be most of what an EV takes, and there are many); `serial`
+    numbers them.
     """
 
     __slots__ = (
-        "bad_cause", "doubt", "drop_count", "endpoint_template", "in_flight", "is_active",
+        "bad_cause", "doubt", "drop_count", "endpoint_template", "is_active", "newest", "oldest",
         "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "sent",
         "serial", "state", "template", "timer", "value",
     )  # fmt: skip
@@ -136,7 +137,8 @@ class Ev:
         self.resting = False
         """Kept out of the rotation while `doubt` is being settled."""
         self.doubt: Doubt | None = None
-        self.in_flight: deque[Sent] = deque()
+        self.oldest: Sent | None = None
+        self.newest: Sent | None = None
         self.serial = 0
         self.sent = 0
         """Data packets sent on it, repeats included."""
@@ -148,6 +150,15 @@ class Ev:
         self.template: FrameTemplate | None = None
         self.endpoint_template: FrameTemplate | None = None
         """Made when first needed; QPs may have hundreds of EVs."""
+
+    def drop_oldest(self) -> None:
+        """The oldest transmission is in flight no more."""
+        oldest = self.oldest
+        assert oldest is not None
+        self.oldest = follower = oldest.follower
+        oldest.follower = None
+        if follower is None:
+            self.newest = None
 
     def __repr__(self) -> str:
         return f"<Ev {self.value:#x} plane {self.plane} {self.state.value}>"

@@ -32,8 +32,8 @@ class Sent:
     """One transmission of one PSN."""
 
     __slots__ = (
-        "deadline_ns", "ev", "excused", "index", "length", "message", "retries", "sent_ns", "seq",
-        "serial", "size", "state", "timeouts", "transmissions",
+        "deadline_ns", "ev", "excused", "follower", "index", "length", "message", "retries",
+        "sent_ns", "seq", "serial", "size", "state", "timeouts", "transmissions",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,8 @@ class Sent:
         self.state = OUTSTANDING
         self.excused = False
         """Known not to tell anything about its EV: trimmed, refused, or caught by a port event."""
+        self.follower: Sent | None = None
+        """The next transmission on the same EV."""
         self.transmissions = 1
         self.retries = 0
         self.timeouts = 0

@@ -209,7 +209,12 @@ class Requester:
         outstanding.by_seq[seq] = sent
         ev.serial = sent.serial = ev.serial + 1
         ev.sent += 1
-        ev.in_flight.append(sent)
+        newest = ev.newest
+        if newest is None:
+            ev.oldest = sent
+        else:
+            newest.follower = sent
+        ev.newest = sent
         cc = self.cc
         cc.inflight_bytes = inflight = cc.inflight_bytes + sent.size
         self._timeline.add(sent)
@@ -335,23 +340,24 @@ class Requester:
                 self._counters.late_arrivals += 1
             sent.state = ACKED
             ev = sent.ev
-            in_flight = ev.in_flight
-            if sent.transmissions == 1:
+            first = sent.transmissions == 1
+            if first:
                 reverse[ev.plane] = ev
-                if in_flight and in_flight[0] is sent:
-                    in_flight.popleft()
-                elif sent.length >= _EVIDENCE_MIN:
-                    self.overtaken(ev, sent.serial)
-            elif in_flight and in_flight[0] is sent:
-                in_flight.popleft()
+            if ev.oldest is sent:  # Ev.drop_oldest, without the call
+                ev.oldest = follower = sent.follower
+                if follower is None:
+                    ev.newest = None
+                else:
+                    sent.follower = None
+            elif first and sent.length >= _EVIDENCE_MIN:
+                self.overtaken(ev, sent.serial)
 
     def overtaken(self, ev: Ev, serial: int) -> None:
         """Something sent on this EV as number `serial` arrived: what was sent before it should
         have."""
-        in_flight = ev.in_flight
         by_seq = self.outstanding.by_seq
-        while in_flight and in_flight[0].serial <= serial:
-            sent = in_flight.popleft()
+        while (sent := ev.oldest) is not None and sent.serial <= serial:
+            ev.drop_oldest()
             if sent.serial != serial and not sent.excused and sent.seq in by_seq:
                 self._suspects.append(sent)
 
@@ -455,10 +461,11 @@ class Requester:
 
     def _excuse_older(self, ev: Ev | None, seq: int) -> None:
         """The NACK of a transmission that was given up before: its EV is cleared of it."""
-        if ev is not None:
-            for sent in ev.in_flight:
-                if sent.seq == seq:
-                    sent.excused = True
+        sent = ev.oldest if ev is not None else None
+        while sent is not None:
+            if sent.seq == seq:
+                sent.excused = True
+            sent = sent.follower
 
     def receive_ack(self, aeth: Aeth, now: Ns) -> None:
         """A transport ACK completes messages; a NAK ends the QP."""

@@ -2,7 +2,7 @@
 
 With one timeout for all, deadlines come in the order of sending, so a queue will do; only
 packets in the exponential phase, which wait longer, need a heap.  What was acknowledged
-meanwhile is skipped when its deadline comes up.
+meanwhile leaves the queue as others join it, so that it is no longer than what is in flight.
 """
 
 import heapq
@@ -30,7 +30,10 @@ class Timeline:
         """A packet that was sent now (`sent.sent_ns`)."""
         if sent.timeouts < self._linear_cnt:
             sent.deadline_ns = deadline = sent.sent_ns + self._rto
-            self._queue.append(sent)
+            queue = self._queue
+            while queue and queue[0].state != OUTSTANDING:
+                queue.popleft()
+            queue.append(sent)
         else:
             sent.deadline_ns = deadline = sent.sent_ns + self._config.retry_timeout_ns(
                 sent.timeouts
