@@ -71,6 +71,9 @@ class Endpoint:
         """QPs with something to send, by the mask of planes they can use."""
         self._ready_masks: list[int] = []
         self._mask_turn = 0
+        self._controls_waiting = 0
+        self._control_turn = 0
+        """Ports take turns with control packets, so that these leave about in their order."""
         self._quiet_until = 0
         """Nothing can be sent before this, unless something happens."""
         self._now = 0
@@ -303,18 +306,27 @@ class Endpoint:
         free = 0
         for port in self._ports:
             if port.next_free_ns <= now_ns and port.in_service:
-                if port.control:
-                    frame = port.control.popleft()
-                    port.charge(len(frame), now_ns)
-                    return port.index, frame
                 free |= 1 << port.index
         if free:
-            sent = self._transmit_data(free, now_ns)
+            sent = self._transmit_control(free) if self._controls_waiting else None
+            if sent is None:
+                sent = self._transmit_data(free, now_ns)
             if sent is not None:
                 plane, frame = sent
                 self._ports[plane].charge(len(frame), now_ns)
                 return sent
         self._quiet_until = self._next_opportunity()
+        return None
+
+    def _transmit_control(self, free: int) -> tuple[int, bytes] | None:
+        ports, turn = self._ports, self._control_turn
+        for _ in ports:
+            port = ports[turn]
+            turn = turn + 1 if turn + 1 < len(ports) else 0
+            if port.control and free >> port.index & 1:
+                self._control_turn = turn
+                self._controls_waiting -= 1
+                return port.index, port.control.popleft()
         return None
 
     def _transmit_data(self, free: int, now: Ns) -> tuple[int, bytes] | None:
@@ -389,6 +401,9 @@ class Endpoint:
         port = self._ports[plane]
         if port.in_service:
             port.control.append(frame)
+            if not self._controls_waiting:
+                self._control_turn = plane
+            self._controls_waiting += 1
             self._quiet_until = 0
         else:
             self._counters.control_dropped += 1
@@ -426,6 +441,7 @@ class Endpoint:
     def _port_leaves(self, port: Port, now: Ns) -> None:
         port.in_service = False
         self._counters.control_dropped += len(port.control)
+        self._controls_waiting -= len(port.control)
         port.control.clear()
         self.services.trace.add(now, "port", plane=port.index, up=False)
         for qp in self._qps.values():

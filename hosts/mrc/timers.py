@@ -71,10 +71,13 @@ class Timers:
 
     def pop_due(self, now: Ns) -> Timer | None:
         """A timer whose deadline has come, stopped; None when there is none (call until then)."""
+        heap = self._heap
+        if not heap or heap[0][0] > now:
+            return None
         due = self.next_due()
         if due is None or due > now:
             return None
-        timer = heapq.heappop(self._heap)[2]
+        timer = heapq.heappop(heap)[2]
         timer.at = timer.queued_at = None
         return timer
 
