@@ -32,7 +32,7 @@ class Sent:
     """One transmission of one PSN."""
 
     __slots__ = (
-        "deadline_ns", "ev", "excused", "follower", "index", "length", "message", "retries",
+        "deadline_ns", "ev", "excused", "follower", "index", "length", "message", "past", "retries",
         "sent_ns", "seq", "serial", "size", "state", "timeouts", "transmissions",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Sent:
         """Known not to tell anything about its EV: trimmed, refused, or caught by a port event."""
         self.follower: Sent | None = None
         """The next transmission on the same EV."""
+        self.past: Sent | None = None
+        """The transmission that this one repeats."""
         self.transmissions = 1
         self.retries = 0
         self.timeouts = 0
@@ -61,6 +63,7 @@ class Sent:
     def again(self, ev: "Ev", now: Ns) -> "Sent":
         """The next transmission of the same packet; this one is superseded."""
         sent = Sent(self.seq, self.message, self.index, self.length, self.size, ev, now)
+        sent.past = self
         sent.transmissions = self.transmissions + 1
         sent.retries = self.retries
         sent.timeouts = self.timeouts

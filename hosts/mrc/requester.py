@@ -334,6 +334,7 @@ class Requester:
     def _settle(self, done: list[Sent]) -> None:
         """Packets acknowledged for the first time, oldest first."""
         reverse = self.evs.reverse
+        by_seq = self.outstanding.by_seq
         for sent in done:
             if sent.state == LOST:
                 self.cc.inflight_bytes += sent.size  # it was written off, and rcvd_bytes counts it
@@ -351,6 +352,18 @@ class Requester:
                     sent.follower = None
             elif first and sent.length >= _EVIDENCE_MIN:
                 self.overtaken(ev, sent.serial)
+            oldest = ev.oldest
+            if not first or (oldest is not None and oldest.seq not in by_seq):
+                self._forget(sent)
+
+    def _forget(self, sent: Sent | None) -> None:
+        """What has arrived by whatever way is no evidence any more: not of its EV either."""
+        by_seq = self.outstanding.by_seq
+        while sent is not None:
+            ev = sent.ev
+            while (oldest := ev.oldest) is not None and oldest.seq not in by_seq:
+                ev.drop_oldest()
+            sent = sent.past
 
     def overtaken(self, ev: Ev, serial: int) -> None:
         """Something sent on this EV as number `serial` arrived: what was sent before it should
