@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scenarios import derive
+from scenarios import derive, flows
 from scenarios.faults import Impair, PauseQueue, Step
 from scenarios.load import Loaded, load_text
-from topologies.model import Fabric, PortRef
+from topologies.model import PortRef
 from topologies.strict_yaml import dump
+from worlds.rng import stream
 
 RATES = ("10mbit", "100mbit", "1gbit", "25gbit", "100gbit")
 PMTUS = (256, 1024, 4096)
@@ -46,10 +47,7 @@ def make(seed: int, rng: random.Random) -> Case:
         "name": "fuzz",
         "claim": f"seed {seed}",
         "topology": topology,
-        "transport": {
-            "routing": rng.choice(("srv6", "srv6", "structured")),
-            "evs_per_plane": rng.randint(1, 4),
-        },
+        "transport": _transport(rng, topology["pmtu"]),
         "switches": {
             "trimming": rng.random() < 0.8,
             "trim_size": rng.choice((128, 144, 256)),
@@ -65,7 +63,7 @@ def make(seed: int, rng: random.Random) -> Case:
     data["transport"]["hold_down"] = f"{max(numbers.rto_ns // 4, 1)}ns"
     clock = _Clock(rng, span_ns, numbers.rto_ns)
     data["timeline"] = [
-        _fault(rng, bare.fabric, clock, f"f{i}") for i in range(rng.randint(0, FAULTS_MAX))
+        _fault(rng, bare, clock, f"f{i}") for i in range(rng.randint(0, FAULTS_MAX))
     ]
     extra = [
         step for _ in range(rng.randint(0, IMPAIRMENTS_MAX)) for step in _extra(rng, bare, clock)
@@ -104,6 +102,17 @@ def _topology(rng: random.Random) -> dict[str, Any]:
     }
 
 
+def _transport(rng: random.Random, pmtu: int) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "routing": rng.choice(("srv6", "srv6", "structured", "ecmp")),
+        "evs_per_plane": rng.randint(1, 4),
+        "path_policy": rng.choice((*5 * ("mrc",), "oblivious", "bitmap", "reps")),
+    }
+    if rng.random() < 0.2:
+        made |= {"cc": "fixed", "window": f"{rng.choice((1, 4, 50)) * pmtu}B"}
+    return made
+
+
 def _workload(rng: random.Random, hosts: list[str], pmtu: int) -> dict[str, Any]:
     packets = rng.randint(*PACKETS)
     chosen = rng.sample(hosts, rng.randint(2, min(len(hosts), 6)))
@@ -126,7 +135,8 @@ def _workload(rng: random.Random, hosts: list[str], pmtu: int) -> dict[str, Any]
     return {"kind": kind, "ranks": chosen, "bytes": f"{ring}B", "steps": rng.randint(1, 2)}
 
 
-def _fault(rng: random.Random, fabric: Fabric, clock: _Clock, label: str) -> dict[str, Any]:
+def _fault(rng: random.Random, loaded: Loaded, clock: _Clock, label: str) -> dict[str, Any]:
+    fabric = loaded.fabric
     start, length = clock.window()
     base = {"at": f"{start}ns", "label": label}
     switch = rng.choice(fabric.switches)
@@ -174,7 +184,16 @@ def _fault(rng: random.Random, fabric: Fabric, clock: _Clock, label: str) -> dic
             **lasting,
         },
     ]
+    if loaded.scenario.transport.routing != "ecmp":
+        makers.append(lambda: {"fault": "deny_ev", **_an_ev(rng, loaded), **lasting})
     return {**base, **rng.choice(makers)()}
+
+
+def _an_ev(rng: random.Random, loaded: Loaded) -> dict[str, Any]:
+    scenario = loaded.scenario
+    ends = flows.qp_ends(loaded.fabric, scenario, lambda name: stream(scenario.seed, name))
+    end = rng.choice(ends)
+    return {"host": end.host, "ev": rng.choice(end.paths).ev}
 
 
 def _extra(rng: random.Random, loaded: Loaded, clock: _Clock) -> list[Step]:

@@ -52,6 +52,7 @@ class Runner:
     hook: Hook = field(default_factory=Hook)
     extra_steps: list[faults.Step] = field(default_factory=list)
     """Primitives no verb asks for (the fuzzer's)."""
+    tail_rtos: int = TAIL_RTOS
     derived: derive.Numbers = field(init=False)
     ends: list[flows.QpEnd] = field(init=False)
     observed: Observed = field(init=False)
@@ -143,7 +144,7 @@ class Runner:
     def _tail(self) -> None:
         """Until retransmissions, probes and hold-downs that are due have had their time."""
         transport = self.loaded.scenario.transport
-        rest = TAIL_RTOS * self.derived.rto_ns + self.derived.base_rtt_ns
+        rest = self.tail_rtos * self.derived.rto_ns + self.derived.base_rtt_ns
         if self._steps:
             rest += transport.hold_down
         end = self.world.now_ns() + rest

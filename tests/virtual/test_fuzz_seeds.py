@@ -112,3 +112,11 @@ def test_frames_held_by_a_wire_when_the_power_goes_are_in_the_books() -> None:
     workload = "{kind: write, src: h4, dst: h0, bytes: 400000B}"
     reboot = "[{at: 1500us, fault: t0_reboot, switch: p0t0n0, down: 1ms}]"
     assert fuzz.check(case(2, workload, reboot, *steps)) == ()
+
+
+def test_short_packets_behind_a_lost_one_are_forgotten_when_they_arrived() -> None:
+    """Seed 57: they are no evidence of loss, so nothing took them, and their messages, off the
+    list of what was sent on their EV."""
+    workload = "{kind: write, src: h2, dst: h0, bytes: 80000B, message_bytes: 100B}"
+    gray = "[{at: 100us, fault: gray_loss, switch: p0t0n0, probability: 5%, for: 300us}]"
+    assert fuzz.check(case(2, workload, gray)) == ()

@@ -6,6 +6,7 @@ Satisfies worlds.api.World.  Same fabric, settings and messages: the same events
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any
 
 from hosts.errors import UsageError
@@ -225,13 +226,16 @@ class VirtualWorld:
         return self._index[name]
 
     def _configure(self, name: str, config: Mapping[str, Any]) -> None:
-        host = Host(config, rng.stream(self.settings.seed, f"host/{name}"))
+        host = self._new_host(config, rng.stream(self.settings.seed, f"host/{name}"))
         index = self._index[name]
         self._hosts[name] = host
         self._loop.nodes[index] = host
         for plane in range(self.fabric.spec.planes):
             if not self._loop.links[index, plane].up:
                 host.port_changed(plane, False, self.now_ns())
+
+    def _new_host(self, config: Mapping[str, Any], stream: Random) -> Host:
+        return Host(config, stream)
 
     def _hello(self, name: str, message: Mapping[str, Any]) -> dict[str, Any]:
         if message.get("op") != "hello":
