@@ -336,25 +336,20 @@ class Endpoint:
             mask = masks[turn]
             queue = self._ready[mask]
             while queue and mask & free:
-                qp = queue.popleft()
-                qp.queued = False
+                qp = queue[0]
                 requester = qp.requester
-                if not requester.ready():
-                    continue
+                if qp.evs.plane_mask & qp.live_mask == mask and requester.ready():
+                    sent = requester.transmit(free, now)
+                    if sent is not None:
+                        qp.turn -= 1
+                        if not qp.turn:
+                            qp.turn = TURN_PACKETS
+                            queue.rotate(-1)
+                        return sent
+                queue.popleft()
+                qp.queued = False
                 if qp.evs.plane_mask & qp.live_mask != mask:
                     self._schedule(qp)
-                    continue
-                sent = requester.transmit(free, now)
-                if sent is not None:
-                    if requester.ready():
-                        qp.queued = True
-                        qp.turn -= 1
-                        if qp.turn:
-                            queue.appendleft(qp)
-                        else:
-                            qp.turn = TURN_PACKETS
-                            queue.append(qp)
-                    return sent
         return None
 
     def _next_opportunity(self) -> int:

@@ -1,6 +1,7 @@
 """One port of the NIC: carrier, hold-down, pacing, and the control packets that wait for it."""
 
 from collections import deque
+from math import gcd
 
 from hosts.mrc.timers import Timer, TimerKind
 from hosts.mrc.units import NS_PER_S, Ns
@@ -18,8 +19,8 @@ class Port:
     """
 
     __slots__ = (
-        "_remainder", "admin_up", "carrier", "control", "hold_timer", "in_service", "index",
-        "next_free_ns", "rate_bps",
+        "_ns_per_byte", "_remainder", "admin_up", "carrier", "control", "hold_timer",
+        "in_service", "index", "next_free_ns", "rate_bps",
     )  # fmt: skip
 
     def __init__(self, index: int, rate_bps: int) -> None:
@@ -29,15 +30,17 @@ class Port:
         self.admin_up = True
         self.in_service = True
         self.next_free_ns: Ns = 0
+        common = gcd(8 * NS_PER_S, rate_bps)
+        self._ns_per_byte = 8 * NS_PER_S // common, rate_bps // common
+        """As a fraction in its lowest terms."""
         self._remainder = 0
         self.control: deque[bytes] = deque()
         self.hold_timer = Timer(TimerKind.HOLD_DOWN, self)
 
     def charge(self, frame_bytes: int, now: Ns) -> None:
         """A frame leaves now: when may the next?"""
-        time, self._remainder = divmod(
-            frame_bytes * (8 * NS_PER_S) + self._remainder, self.rate_bps
-        )
+        numerator, denominator = self._ns_per_byte
+        time, self._remainder = divmod(frame_bytes * numerator + self._remainder, denominator)
         earliest = now - LATE_FRAMES * time
         free = self.next_free_ns
         self.next_free_ns = (free if free > earliest else earliest) + time

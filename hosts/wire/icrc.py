@@ -7,9 +7,13 @@ byte 4 ones; everything after that as it is.  Sent low byte first.
 The UDP source port is covered and the flow label is not, so the CRC follows the choice of the EV.
 """
 
+from functools import lru_cache
 from zlib import crc32
 
 LENGTH = 4
+
+_STATES_MAX = 4096
+"""States kept: a path has one or two for each size of packet, so few packets need a new one."""
 
 _LRH_AND_FIRST_WORD = b"\xff" * 8 + b"\x6f\xff\xff\xff"
 _ONE = b"\xff"
@@ -24,19 +28,24 @@ def state(frame: bytes, ip_offset: int) -> int:
 
     `ip_offset` is where the innermost IPv6 header begins.
     """
-    i = ip_offset
-    head = b"".join(
-        (
-            _LRH_AND_FIRST_WORD,
-            frame[i + 4 : i + 7],  # payload length, next header
-            _ONE,  # hop limit
-            frame[i + 8 : i + 46],  # addresses, ports, UDP length
-            _TWO,  # UDP checksum
-            frame[i + 48 : i + 52],  # BTH opcode to P_Key
-            _ONE,  # BTH byte 4
+    return _state(frame[ip_offset : ip_offset + STATE_LENGTH])
+
+
+@lru_cache(_STATES_MAX)
+def _state(head: bytes) -> int:
+    return crc32(
+        b"".join(
+            (
+                _LRH_AND_FIRST_WORD,
+                head[4:7],  # payload length, next header
+                _ONE,  # hop limit
+                head[8:46],  # addresses, ports, UDP length
+                _TWO,  # UDP checksum
+                head[48:52],  # BTH opcode to P_Key
+                _ONE,  # BTH byte 4
+            )
         )
     )
-    return crc32(head)
 
 
 def icrc(frame: bytes, ip_offset: int, end: int) -> int:

@@ -56,6 +56,9 @@ _ICRC = struct.Struct("<I")
 
 _WRITE_OPCODES = frozenset(int(opcode) for opcode in WRITES)
 _IMMEDIATE_OPCODES = frozenset(int(opcode) for opcode in WITH_IMMEDIATE)
+# Plain integers: comparing with the members of an enumeration takes several times as long.
+_ACKNOWLEDGE, _SACK, _NACK = int(Opcode.ACKNOWLEDGE), int(Opcode.SACK), int(Opcode.NACK)
+_PROBE, _ENDPOINT_REQUEST = int(Opcode.PROBE), int(Opcode.ENDPOINT_REQUEST)
 _TRIMMED_LASTHOP = int(Dscp.TRIMMED_LASTHOP)
 _TRIM_CODES = (int(Dscp.TRIMMED), _TRIMMED_LASTHOP)
 _CE = int(Ecn.CE)
@@ -245,27 +248,27 @@ def _control(p: Packet, frame: bytes, at: int, end: int) -> None:
         raise WireError("opcode")
     if at + length > end:
         raise WireError("length")
-    if opcode == Opcode.SACK:
+    if opcode == _SACK:
         p.sack = Sack.parse(frame, at)
-    elif opcode == Opcode.ACKNOWLEDGE:
+    elif opcode == _ACKNOWLEDGE:
         p.aeth = Aeth.parse(frame, at)
-    elif opcode == Opcode.NACK:
+    elif opcode == _NACK:
         p.nack = Nack.parse(frame, at)
-    elif opcode == Opcode.PROBE:
+    elif opcode == _PROBE:
         p.peth = Peth.parse(frame, at)
-    elif opcode == Opcode.ENDPOINT_REQUEST:
+    elif opcode == _ENDPOINT_REQUEST:
         p.erth = Erth.parse(frame, at)
     else:
         p.eeth = Eeth.parse(frame, at)
 
 
 _CONTROL_LENGTHS: dict[int, int] = {
-    Opcode.ACKNOWLEDGE: Aeth.LENGTH,
-    Opcode.ENDPOINT_REQUEST: Erth.LENGTH,
-    Opcode.ENDPOINT_RESPONSE: Eeth.LENGTH,
-    Opcode.SACK: Sack.LENGTH,
-    Opcode.NACK: Nack.LENGTH,
-    Opcode.PROBE: Peth.LENGTH,
+    _ACKNOWLEDGE: Aeth.LENGTH,
+    _ENDPOINT_REQUEST: Erth.LENGTH,
+    int(Opcode.ENDPOINT_RESPONSE): Eeth.LENGTH,
+    _SACK: Sack.LENGTH,
+    _NACK: Nack.LENGTH,
+    _PROBE: Peth.LENGTH,
 }
 
 

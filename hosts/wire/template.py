@@ -45,14 +45,15 @@ PROBE_TRAFFIC_CLASS = traffic_class(Dscp.NO_TRIM, Ecn.ECT0)
 
 ControlHeader = Aeth | Sack | Nack | Peth | Erth | Eeth
 
-_OPCODES: dict[type, int] = {
-    Aeth: Opcode.ACKNOWLEDGE,
-    Sack: Opcode.SACK,
-    Nack: Opcode.NACK,
-    Peth: Opcode.PROBE,
-    Erth: Opcode.ENDPOINT_REQUEST,
-    Eeth: Opcode.ENDPOINT_RESPONSE,
+_CONTROL: dict[type, tuple[int, int]] = {
+    Aeth: (int(Opcode.ACKNOWLEDGE), CONTROL_TRAFFIC_CLASS),
+    Sack: (int(Opcode.SACK), CONTROL_TRAFFIC_CLASS),
+    Nack: (int(Opcode.NACK), CONTROL_TRAFFIC_CLASS),
+    Peth: (int(Opcode.PROBE), PROBE_TRAFFIC_CLASS),
+    Erth: (int(Opcode.ENDPOINT_REQUEST), CONTROL_TRAFFIC_CLASS),
+    Eeth: (int(Opcode.ENDPOINT_RESPONSE), CONTROL_TRAFFIC_CLASS),
 }
+"""Opcode and traffic class; EV probes, one kind of ERTH, have the class of probes."""
 
 
 class Path:
@@ -195,17 +196,17 @@ class FrameTemplate:
         Traffic class if None: that of data for probes, so that they feel what data feels; control
         for all else.
         """
+        opcode, usual_class = _CONTROL[type(header)]
         if traffic_class is None:
-            probing = isinstance(header, Peth) or (
-                isinstance(header, Erth) and header.op == EndpointOp.EV_PROBE
-            )
-            traffic_class = PROBE_TRAFFIC_CLASS if probing else CONTROL_TRAFFIC_CLASS
+            traffic_class = usual_class
+            if isinstance(header, Erth) and header.op == EndpointOp.EV_PROBE:
+                traffic_class = PROBE_TRAFFIC_CLASS
         word = psn
         if ack_req:
             word |= ACK_REQ_BIT
         if rtx:
             word |= RTX_BIT
         middle = _BTH_END.pack(self._qpn_high, self._qpn_low, word) + header.emit()
-        key = _OPCODES[type(header)] << 26 | traffic_class << 18 | len(middle) + 17
+        key = opcode << 26 | traffic_class << 18 | len(middle) + 17
         head, state = self._heads.get(key) or self._path.head(key)
         return b"".join((head, middle, _ICRC.pack(crc32(middle, state))))

@@ -145,7 +145,9 @@ class Nscc:
         self._achieved += received_bytes
         self._received += received_bytes
         self._ignored += received_bytes
-        limited = self._receiver_limit(received_bytes, penalty, restore)
+        limited = False
+        if penalty or self._saved_cwnd is not None:
+            limited = self._receiver_limit(received_bytes, penalty, restore)
         p = self._p
         if rtt_ns is None:
             if not p.simulator:
