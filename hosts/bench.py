@@ -26,13 +26,17 @@ PLANES = 4
 EVS_PER_PLANE = 32
 RATE_BPS = 100_000_000_000
 BASE_RTT_NS = 8_000
-STEP_NS = BASE_RTT_NS // 2
 
 ENDPOINT_PACKETS = 1_024
 REPEATS = 16
 """The best of several short runs: what else the machine does is nobody's cost."""
 SCAPY_FRAMES = 200
 MESSAGE_BYTES_MAX = 1 << 20
+QPS = (1, 64, 512)
+QPS_MESSAGE_PACKETS = 32
+QPS_PACKETS = max(QPS) * QPS_MESSAGE_PACKETS
+"""A message for each QP where there are most of them, and as many packets where there are fewer."""
+QPS_REPEATS = 5
 PMTUS = (1024, 4096)
 """Frames of 1166 and 4238 bytes."""
 
@@ -66,6 +70,18 @@ def endpoint_vs_scapy(clock: Clock) -> dict[int, EndpointCost]:
     return {cost.frame_bytes: cost for cost in costs}
 
 
+def qps_ratios(clock: Clock) -> dict[int, float]:
+    """By number of QPs that send at the same time, the cost of a packet over that with one QP."""
+    pumps = {qps: Pump(qps=qps, packets_per_message=QPS_MESSAGE_PACKETS) for qps in QPS}
+    for pump in pumps.values():
+        pump.run(QPS_PACKETS)
+    best = dict.fromkeys(QPS, float("inf"))
+    for _ in range(QPS_REPEATS):  # in turn, so that they see the same machine
+        for qps, pump in pumps.items():
+            best[qps] = min(best[qps], pump.timed(QPS_PACKETS, clock))
+    return {qps: best[qps] / best[1] for qps in QPS if qps > 1}
+
+
 def _cost(pmtu: int, clock: Clock) -> EndpointCost:
     pump = Pump(pmtu=pmtu)
     pump.run(ENDPOINT_PACKETS)  # caches filled
@@ -87,16 +103,17 @@ class Pump:
 
     def __init__(
         self, *, pmtu: int = 4096, qps: int = 1, evs_per_plane: int = EVS_PER_PLANE,
-        planes: int = PLANES, packets_per_message: int = 128,
+        planes: int = PLANES, packets_per_message: int = 128, base_rtt_ns: int = BASE_RTT_NS,
     ) -> None:  # fmt: skip
         assert packets_per_message * pmtu <= MESSAGE_BYTES_MAX
         self.packets_per_message = packets_per_message
         self.now_ns = 0
         self._returning: deque[tuple[int, tuple[int, bytes]]] = deque()
         self.pmtu = pmtu
+        self._base_rtt_ns = base_rtt_ns
         self._poll_ns = int(LATE_FRAMES * nominal_size(pmtu) * 8e9 / RATE_BPS)
         """As rarely as costs no goodput."""
-        self.a, self.b = (_endpoint(index, pmtu, planes) for index in range(2))
+        self.a, self.b = (_endpoint(index, pmtu, planes, base_rtt_ns) for index in range(2))
         evs = [EvSpec(i << 3 | p, p, bytes(16)) for i in range(evs_per_plane)
                for p in range(planes)]  # fmt: skip
         self.qpns = [self._connect(evs) for _ in range(qps)]
@@ -139,10 +156,10 @@ class Pump:
         Frames go over in batches, as drivers find them; they reach `b` at once and `a` a base RTT
         later.  Returns what `a` sent, as (port, frame).
         """
-        start, end = self.now_ns, self.now_ns + STEP_NS
+        start, end = self.now_ns, self.now_ns + self._base_rtt_ns // 2
         returning = self._returning
         for sent in _sent_until(self.b, start, end, self._poll_ns):
-            returning.append((start + BASE_RTT_NS, sent))
+            returning.append((start + self._base_rtt_ns, sent))
         batch = _sent_until(self.a, start, end, self._poll_ns)
         for port, frame in batch:
             self.b.receive_frame(port, frame, end)
@@ -183,13 +200,13 @@ def _sent_until(node: Endpoint, start: int, end: int, every: int) -> list[tuple[
     return batch
 
 
-def _endpoint(index: int, pmtu: int, planes: int) -> Endpoint:
+def _endpoint(index: int, pmtu: int, planes: int, base_rtt_ns: int) -> Endpoint:
     ports = tuple(
         NicPort(mac=bytes([2, 0, 0, 0, index, p]), gateway_mac=bytes(6), rate_bps=RATE_BPS)
         for p in range(planes)
     )
     config = EndpointConfig(
-        gid=bytes(15) + bytes([index + 1]), ports=ports, base_rtt_ns=BASE_RTT_NS, timeout=12,
+        gid=bytes(15) + bytes([index + 1]), ports=ports, base_rtt_ns=base_rtt_ns, timeout=12,
         pmtu=pmtu,
     )  # fmt: skip
     return Endpoint(config, Random(index))

@@ -35,7 +35,7 @@ from hosts.wire.udp import Udp
 FIRST_QPN = 3
 """0 to 2 are reserved (facts 2.4)."""
 
-TURN_PACKETS = 4
+TURN_PACKETS = 8
 """A QP sends up to so many packets before the next QP has its turn: what is in the caches, the
 processor's and ours, is used more than once."""
 
