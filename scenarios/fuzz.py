@@ -27,6 +27,8 @@ CASE_SECONDS_MAX = 60
 """Of real time; a case that takes longer hangs."""
 
 SHRINK_TRIES_MAX = 60
+SHRINK_SECONDS_MAX = 120
+"""Of real time; cases that hang are shrunk a little only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,11 @@ def _smaller(case: Case) -> Iterator[Case]:
 def _show_smallest(failure: Failure) -> None:
     _say(f"shrinking seed {failure.seed} ...")
     kinds = {_kind(finding) for finding in failure.findings}
+    deadline = time.monotonic() + SHRINK_SECONDS_MAX
 
     def fails(case: Case) -> bool:
+        if time.monotonic() > deadline:
+            return False
         return any(_kind(finding) in kinds for finding in check(case))
 
     smallest = shrink(case_of(failure.seed), fails)

@@ -55,7 +55,8 @@ class Transport(Strict):
         default=10**9, description="how long a returned NIC port must stay up before it is used"
     )
     cc: Literal["nscc", "fixed"] = Field(
-        default="nscc", description="congestion control, or a window that never moves"
+        default="nscc",
+        description="congestion control, or a window that never moves, whatever is lost",
     )
     window: Annotated[Size, Field(ge=1)] | None = Field(
         default=None, description="bytes in flight of a QP, with `cc: fixed` only; derived"
