@@ -121,9 +121,9 @@ class Ev:
     """
 
     __slots__ = (
-        "bad_cause", "doubt", "drop_count", "endpoint_template", "is_active", "newest", "oldest",
-        "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting", "sent",
-        "serial", "state", "template", "timer", "value",
+        "_timer", "bad_cause", "doubt", "drop_count", "endpoint_template", "is_active", "newest",
+        "oldest", "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting",
+        "sent", "serial", "state", "template", "value",
     )  # fmt: skip
 
     def __init__(self, spec: EvSpec) -> None:
@@ -145,11 +145,18 @@ class Ev:
         self.drop_count = 0
         self.probe_successes = 0
         self.probe_id: int | None = None
-        self.timer = Timer(TimerKind.EV, self)
+        self._timer: Timer | None = None
         self.requester: Requester
         self.template: FrameTemplate | None = None
         self.endpoint_template: FrameTemplate | None = None
         """Made when first needed; QPs may have hundreds of EVs."""
+
+    @property
+    def timer(self) -> Timer:
+        """For its probes and doubts; most EVs never need one."""
+        if self._timer is None:
+            self._timer = Timer(TimerKind.EV, self)
+        return self._timer
 
     def drop_oldest(self) -> None:
         """The oldest transmission is in flight no more."""
