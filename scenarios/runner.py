@@ -162,7 +162,8 @@ class Runner:
                 evs[state] += answer["ev"].get(state, 0)
         done = sum(answer["progress"]["bytes_done"] for answer in answers.values())
         since = observed.ev_rows[-1][0] if observed.ev_rows else 0
-        rate = (done - self._done_bytes) * 8 * 10**9 // max(t_ns - since, 1)
+        gained = done - self._done_bytes
+        rate = gained * 8 * 10**9 // (t_ns - since) if t_ns > since else 0
         self._done_bytes = done
         observed.ev_rows.append((t_ns, *evs.values()))
         self.report(Progress(t_ns, done, self._total_bytes, rate, evs))

@@ -159,6 +159,17 @@ def test_progress_knows_the_total_from_the_start() -> None:
     assert seen[0].evs["good"] == 2 * (2 + 4 + 4)
 
 
+def test_bytes_that_are_there_at_the_first_look_are_no_rate() -> None:
+    """A named bug: the first line of a live run said 32.77 Tb/s."""
+    loaded = load_text(TEXT, "f")
+    seen: list[Progress] = []
+    runner = Runner(loaded, FakeWorld(loaded.fabric), 1, seen.append)
+    runner._done_bytes = -4096
+    runner.run()
+    assert seen[0].t_ns == 0
+    assert seen[0].goodput_bps == 0
+
+
 def executed(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str = TEXT, **how: object) -> int:
     def fake(choice: Choice, fabric: object, settings: object) -> World:
         return FakeWorld(loaded.fabric, **how)  # type: ignore[arg-type]
