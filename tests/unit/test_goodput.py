@@ -14,7 +14,9 @@ from hosts.goodput import Goodput
 def test_every_byte_is_told_once_in_its_bin(
     bin_ns: int, t0: int, steps: list[tuple[int, int, bool]]
 ) -> None:
-    series, wanted, told = Goodput(bin_ns), {}, {}
+    series = Goodput(bin_ns)
+    wanted: dict[int, int] = {}
+    told: dict[int, int] = {}
     series.begin(t0)
     now = t0
     for pause, count, poll in steps:
