@@ -130,10 +130,13 @@ class _Run:
             self.loaded.data, result, self.observed, machine, seconds, judgement.books
         )
         run_folder.write(self.options.folder, written)
-        if self.options.junit is not None:
-            self.options.junit.write_text(
-                (self.options.folder / "junit.xml").read_text(encoding="utf-8"), encoding="utf-8"
-            )
+        junit = self.options.junit
+        if junit is not None:
+            is_new = not junit.exists()
+            text = (self.options.folder / "junit.xml").read_text(encoding="utf-8")
+            junit.write_text(text, encoding="utf-8")
+            if is_new:
+                run_folder.hand_back(junit)
 
     def _show(self, result: Mapping[str, Any]) -> None:
         self.out.print()

@@ -6,7 +6,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from worlds.api import Event
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RUNS = CHECKOUT / "runs"
+CACHE = CHECKOUT / ".cache"
 
 FILES = (
     "scenario.yaml",
@@ -42,6 +43,7 @@ def create(name: str, out: Path | None) -> Path:
     What an earlier run wrote into `out` is removed: a run that breaks must not leave its verdict.
     """
     folder = out if out is not None else _unused(f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
+    new = [path for path in folder.parents if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "logs").mkdir(exist_ok=True)
@@ -50,6 +52,8 @@ def create(name: str, out: Path | None) -> Path:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot make the run folder {folder}: {reason}") from None
+    _give(new)
+    hand_back(folder)
     return folder
 
 
@@ -162,10 +166,28 @@ def machine(command: Sequence[str], world_reason: str) -> dict[str, Any]:
     }
 
 
-def hand_back(folder: Path) -> None:
-    """Under sudo: the files belong to the user who asked, not to root."""
+def hand_back(*made: Path) -> None:
+    """Under sudo: these, all below them and what was compiled are the user's who asked, not root's.
+
+    Of the cache only what is root's: it may hold what other users of the checkout compiled.
+    """
+    below = [path for top in made if top.exists() for path in (top, *top.rglob("*"))]
+    _give(below)
+    if _asker() is not None and CACHE.exists():
+        _give(p for p in (CACHE, *CACHE.rglob("*")) if p.lstat().st_uid == 0)
+
+
+def _asker() -> tuple[int, int] | None:
+    """(user, group) that called sudo; None if nobody did."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() != 0 or not (uid.isdecimal() and gid.isdecimal()):
+        return None
+    return int(uid), int(gid)
+
+
+def _give(paths: Iterable[Path]) -> None:
+    asker = _asker()
+    if asker is None:
         return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, int(uid), int(gid), follow_symlinks=False)
+    for path in paths:
+        os.chown(path, *asker, follow_symlinks=False)

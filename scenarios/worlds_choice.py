@@ -94,7 +94,9 @@ def through_sudo(wanted: str | None) -> bool:
 def repeat_under_sudo(arguments: list[str]) -> NoReturn:
     """Becomes `sudo python -m scenarios ...`; files are handed back at the end of the run."""
     sys.stdout.flush()
-    command = ["sudo", f"{SUDO_MARK}=1", sys.executable, "-m", "scenarios", *arguments]
+    no_bytecode = "PYTHONDONTWRITEBYTECODE=1"  # it would be root's, in the user's checkout
+    variables = (f"{SUDO_MARK}=1", no_bytecode)
+    command = ["sudo", *variables, sys.executable, "-m", "scenarios", *arguments]
     os.execvp(command[0], command)
 
 

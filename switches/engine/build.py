@@ -94,7 +94,7 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
         with contextlib.suppress(OSError):  # a cache that is not ours to write is good to read
             os.utime(final)
         return final
-    CACHE.mkdir(parents=True, exist_ok=True)
+    _make_cache()
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as temporary:
         folder = Path(temporary) / "built"
         folder.mkdir()
@@ -106,6 +106,16 @@ def _cached(name: str, fill: Callable[[Path], None]) -> Path:
                 raise
     _forget(final.stat().st_mtime)
     return final
+
+
+def _make_cache() -> None:
+    """Raises BuildError where this user may not write."""
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(dir=CACHE).cleanup()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BuildError(f"cannot compile the switch into {CACHE}: {reason}") from error
 
 
 def _forget(now: float) -> None:

@@ -101,3 +101,12 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
     with pytest.raises(BuildError, match="it hurts"):
         build(program(tmp_path))
     assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_is_not_ours_to_write_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(build_module, "CACHE", tmp_path / "file" / "engine")
+    with pytest.raises(BuildError, match=r"^cannot compile the switch into .*: not a directory$"):
+        build(program(tmp_path))

@@ -170,14 +170,20 @@ def test_bytes_that_are_there_at_the_first_look_are_no_rate() -> None:
     assert seen[0].goodput_bps == 0
 
 
-def executed(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str = TEXT, **how: object) -> int:
+def executed(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    text: str = TEXT,
+    junit: Path | None = None,
+    **how: object,
+) -> int:
     def fake(choice: Choice, fabric: object, settings: object) -> World:
         return FakeWorld(loaded.fabric, **how)  # type: ignore[arg-type]
 
     loaded: Loaded = load_text(text, "f")
     monkeypatch.setattr(worlds_choice, "make", fake)
     made = run_folder.create("small", folder)
-    options = Options(seed=1, folder=made)
+    options = Options(seed=1, folder=made, junit=junit)
     with (folder / "screen.txt").open("w") as screen:
         return execute.execute(
             loaded, Choice("virtual", "asked for"), options, Console(file=screen, width=200)
@@ -271,3 +277,30 @@ def test_every_element_of_a_chart_is_closed(
     page = (tmp_path / "a" / "report.html").read_text()
     assert page.count("<svg") == page.count("</svg>") == 2
     assert re.findall(r"<(?:rect|line)[^>]*=[^'\"\s>]*/>", page) == []
+
+
+def test_under_sudo_everything_new_is_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Folders on the way, the run folder, what was compiled, and the JUnit file elsewhere."""
+    given: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr(
+        "os.chown", lambda path, uid, gid, follow_symlinks: given.append((path, uid, gid))
+    )
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(run_folder, "CACHE", tmp_path / "cache")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "runs").mkdir()
+    run_folder.create("small", tmp_path / "runs" / "a")
+    assert given == []
+    monkeypatch.setenv("SUDO_UID", "1000")
+    monkeypatch.setenv("SUDO_GID", "1001")
+    folder = run_folder.create("small", tmp_path / "new" / "b")
+    paths = {path for path, *_ in given}
+    assert paths >= {tmp_path / "new", folder, folder / "logs"}
+    assert {(uid, gid) for _, uid, gid in given} == {(1000, 1001)}
+    assert not paths & {tmp_path, tmp_path / "runs"}
+    assert executed(monkeypatch, tmp_path / "new" / "c", junit=tmp_path / "junit.xml") == 0
+    paths = {path for path, *_ in given}
+    assert paths >= {tmp_path / "new" / "c" / "result.json", tmp_path / "junit.xml"}
+    assert (tmp_path / "cache" in paths) == ((tmp_path / "cache").lstat().st_uid == 0)
