@@ -403,8 +403,11 @@ class Requester:
         by_seq = out.by_seq
         while seq <= limit:
             sent = by_seq.get(seq)
-            if sent is not None and sent.state == OUTSTANDING and sent.transmissions == 1 and (
-                out.was_missing(seq)
+            if (
+                sent is not None
+                and sent.state == OUTSTANDING
+                and sent.transmissions == 1
+                and (out.was_missing(seq))
             ):
                 self._counters.rtx_tolerance += 1
                 self._lose(sent, now)

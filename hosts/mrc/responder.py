@@ -259,9 +259,7 @@ class Responder:
 
     def _send_ack(self) -> None:
         self._acked_count = self.completed_count
-        self._qp.send_control(
-            Aeth.ack(self._aeth_msn()), self.window.cack & PSN_MASK
-        )
+        self._qp.send_control(Aeth.ack(self._aeth_msn()), self.window.cack & PSN_MASK)
         self._counters.tx_ack += 1
 
     def _aeth_msn(self) -> int:

@@ -62,9 +62,7 @@ def fresh() -> Nscc:
     return Nscc(scaled_params(rate_bps=RATE, base_rtt_ns=RTT, mtu=MTU))
 
 
-def feed(
-    nscc: Nscc, delay: float, *, marked: bool, rtts: float = 1.0, start: float = 1e6
-) -> float:
+def feed(nscc: Nscc, delay: float, *, marked: bool, rtts: float = 1.0, start: float = 1e6) -> float:
     """ACKs of four packets, as many windows as asked; the time after them."""
     now, batch = start, 4 * MTU
     acked = 0.0

@@ -19,9 +19,7 @@ OTHER_WAYS = [
 
 
 @pytest.mark.parametrize(("name", "value"), OTHER_WAYS, ids=[name for name, _ in OTHER_WAYS])
-def test_the_other_way_works_too(
-    name: str, value: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_other_way_works_too(name: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, name, value)
     pair = Pair(planes=2, mpr_units=1)
     for plane in range(2):
