@@ -150,9 +150,7 @@ class Bmv2Rig:
             time.sleep(0.01)
         state = self._packets.state()
         taken = f"BMv2 took {self._taken()} of {self._sent} frames within {START_S:g} s"
-        if state != "open":
-            raise TimeoutError(f"{taken}; its packet stream: {state}")
-        pytest.skip(f"{taken} (on a busy machine its packet stream loses one now and then)")
+        raise TimeoutError(f"{taken}; its packet stream: {state}")
 
     def collect(self) -> list[Sent]:
         self._wait_for_ingress()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from switches.engine.build import build, find_compiler
+from switches.engine.build import BuildError, build, find_compiler
 from switches.engine.library import EngineSwitch
 from switches.engine.lower import lower
 from switches.program import UnsupportedProgram, parse_program
@@ -201,7 +201,7 @@ def interesting(rng: random.Random, bits: int) -> int:
 def _compiler() -> None:
     try:
         find_compiler()
-    except Exception as error:
+    except BuildError as error:
         pytest.skip(str(error))
 
 

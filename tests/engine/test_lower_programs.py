@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from switches.api import CounterValue
-from switches.engine.build import build, find_compiler
+from switches.engine.build import BuildError, build, find_compiler
 from switches.engine.library import EngineSwitch
 from tests.engine import p4json
 from tests.engine.p4json import Json, assign, const, field, op, primitive
@@ -22,7 +22,7 @@ INGRESS_PORT = 1
 def _compiler() -> None:
     try:
         find_compiler()
-    except Exception as error:
+    except BuildError as error:
         pytest.skip(str(error))
 
 

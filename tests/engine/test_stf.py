@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.engine.build import build, find_compiler
+from switches.engine.build import BuildError, build, find_compiler
 from switches.program import load_program
 from tests.engine import p4json, stf
 from tests.engine.p4json import Json, assign, field
@@ -34,7 +34,7 @@ def document() -> Json:
 def run(text: str, folder: Path) -> str | None:
     try:
         find_compiler()
-    except Exception as error:
+    except BuildError as error:
         pytest.skip(str(error))
     path = p4json.write(document(), folder)
     return stf.run(load_program(path), build(path, opt="-O1").library, text)

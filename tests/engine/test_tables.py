@@ -19,7 +19,7 @@ from switches.api import (
     Ternary,
     UpdateType,
 )
-from switches.engine.build import build, find_compiler
+from switches.engine.build import BuildError, build, find_compiler
 from switches.engine.library import EngineSwitch
 from tests.engine import p4json
 from tests.engine.p4json import Json, assign, key
@@ -72,7 +72,7 @@ OUTPUTS = [(name, 16, False) for name in KEYS]
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         find_compiler()
-    except Exception as error:
+    except BuildError as error:
         pytest.skip(str(error))
     path = p4json.write(document(), tmp_path_factory.mktemp("tables"))
     return build(path, opt="-O1", werror=True).library
