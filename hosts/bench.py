@@ -17,8 +17,8 @@ from hosts.mrc.ev import EvSpec
 from hosts.mrc.message import WriteRequest
 from hosts.mrc.port import LATE_FRAMES
 from hosts.wire.packet import parse_frame
+from hosts.wire.path import Path
 from hosts.wire.size import nominal_size
-from hosts.wire.template import FrameTemplate, Path
 
 Clock = Callable[[], float]
 """CPU seconds of this process."""
@@ -37,7 +37,7 @@ QPS = (1, 64, 512)
 QPS_MESSAGE_PACKETS = 32
 QPS_PACKETS = max(QPS) * QPS_MESSAGE_PACKETS
 """A message for each QP where there are most of them, and as many packets where there are fewer."""
-QPS_REPEATS = 7
+QPS_REPEATS = 12
 PMTUS = (1024, 4096)
 """Frames of 1166 and 4238 bytes."""
 
@@ -75,7 +75,7 @@ def qps_ratios(clock: Clock) -> dict[int, float]:
     """By number of QPs that send at the same time, the cost of a packet over that with one QP."""
     pumps = {qps: Pump(qps=qps, packets_per_message=QPS_MESSAGE_PACKETS) for qps in QPS}
     for pump in pumps.values():
-        pump.run(QPS_PACKETS)
+        pump.run(max(QPS_PACKETS, pump.first_round))
     best = dict.fromkeys(QPS, float("inf"))
     gc.freeze()  # as a NIC process does
     try:
@@ -121,6 +121,7 @@ class Pump:
         self.a, self.b = (_endpoint(index, pmtu, planes, base_rtt_ns) for index in range(2))
         evs = [EvSpec(i << 3 | p, p, bytes(16)) for i in range(evs_per_plane)
                for p in range(planes)]  # fmt: skip
+        self._evs = len(evs)
         self.qpns = [self._connect(evs) for _ in range(qps)]
         self._source = self.a.register_memory(MESSAGE_BYTES_MAX)
         self._target = self.b.register_memory(MESSAGE_BYTES_MAX)
@@ -138,6 +139,11 @@ class Pump:
                 ),
             )  # fmt: skip
         return made[0].qpn
+
+    @property
+    def first_round(self) -> int:
+        """Data packets until every QP has used every EV, after which each is known."""
+        return len(self.qpns) * self._evs
 
     def run(self, packets: int) -> None:
         """Move so many data packets, in messages that go to the QPs in turn."""
@@ -232,13 +238,10 @@ def _emit_cost(pmtu: int, clock: Clock) -> float:
         src_mac=bytes(6), dst_mac=bytes(6), src_gid=bytes(16), dst_gid=bytes(16),
         outer_dst=bytes(16), ev=1,
     )  # fmt: skip
-    template = FrameTemplate(path, dest_qpn=3)
     payload = memoryview(bytes(pmtu))
 
     def emit(_: bytes) -> bytes:
-        return template.emit_write(
-            0xC7, 1, payload, rqmsn=0, msn=0, va=0, rkey=0, dma_length=pmtu, tx_ticks=0
-        )
+        return path.emit_write(3, 0xC7, 1, payload, 0, 0, 0, 0, pmtu, None, 0)
 
     return _per_call(emit, [b""] * SCAPY_FRAMES, clock)
 

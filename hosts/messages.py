@@ -208,7 +208,7 @@ def _qp_report(host: "Host", qpn: int) -> Answer:
         "reason": qp.reason,
         "evs": [[ev.value, ev.plane, ev.state.value] for ev in qp.evs.evs],
         "sent": _pairs({ev.value: ev.sent for ev in qp.evs.evs}),
-        "received": {name: _pairs(getattr(qp.responder, name)) for name in ARRIVALS},
+        "received": {name: _pairs(getattr(qp.responder, name).by_ev()) for name in ARRIVALS},
     }
 
 

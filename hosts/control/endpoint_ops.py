@@ -16,8 +16,7 @@ from hosts.verbs.context import Context
 from hosts.verbs.errors import ApiError
 from hosts.wire.dscp import Dscp, Ecn, traffic_class
 from hosts.wire.erth import EndpointOp, Erth
-from hosts.wire.opcode import ENDPOINT_QPN
-from hosts.wire.template import FrameTemplate, Path
+from hosts.wire.path import Path
 
 _OPS = {
     EpOp.EV_PROBE: EndpointOp.EV_PROBE,
@@ -65,15 +64,15 @@ class EpBatch:
         self._deadline_ns = self._sent_ns + rsp_timeout
         self._count = len(requests)
         self._ids: list[int] = []
-        templates = [_template(context, request) for request in requests]
+        paths = [_path(context, request) for request in requests]
         if len({request.req_id for request in requests}) < len(requests):
             raise ApiError(errno.EINVAL, "two requests have one req_id")
         ecn = Ecn.NOT_ECT if req_tc == Dscp.CONTROL else Ecn.ECT0
-        for request, template in zip(requests, templates, strict=True):
+        for request, path in zip(requests, paths, strict=True):
             header = Erth(op=_OPS[op_type], port_status_mask=request.port_status >> 1)
             self._ids.append(
                 context.endpoint.endpoint_ops.ask(
-                    template,
+                    path,
                     request.req_ev.port - 1,
                     header,
                     tclass=traffic_class(req_tc, ecn),
@@ -100,7 +99,7 @@ class EpBatch:
         raise ApiError(errno.ETIMEDOUT, f"{missing} of {self._count} requests were not answered")
 
 
-def _template(context: Context, request: EpReq) -> FrameTemplate:
+def _path(context: Context, request: EpReq) -> Path:
     config = context.endpoint.config
     port, value = request.req_ev.port, request.req_ev.val
     if request.sgid != config.gid:
@@ -117,7 +116,7 @@ def _template(context: Context, request: EpReq) -> FrameTemplate:
     else:
         ev = int.from_bytes(value[: 4 if request.ev_fmt_mode is EvFmtMode.STEV else 2])
     nic = config.ports[port - 1]
-    path = Path(
+    return Path(
         src_mac=nic.mac,
         dst_mac=nic.gateway_mac,
         src_gid=config.gid,
@@ -126,4 +125,3 @@ def _template(context: Context, request: EpReq) -> FrameTemplate:
         ev=ev,
         udp_dport=config.udp_dport,
     )
-    return FrameTemplate(path, ENDPOINT_QPN)

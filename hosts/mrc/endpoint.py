@@ -35,7 +35,7 @@ from hosts.wire.udp import Udp
 FIRST_QPN = 3
 """0 to 2 are reserved (facts 2.4)."""
 
-TURN_PACKETS = 8
+TURN_PACKETS = 16
 """A QP sends up to so many packets before the next QP has its turn: what is in the caches, the
 processor's and ours, is used more than once."""
 
@@ -76,6 +76,9 @@ class Endpoint:
         """Ports take turns with control packets, so that these leave about in their order."""
         self._quiet_until = 0
         """Nothing can be sent before this, unless something happens."""
+        self._free = 0
+        """Planes by which a frame may leave, as of `_free_at`."""
+        self._free_at = -1
         self._now = 0
 
     # -- set-up ----------------------------------------------------------------------------------
@@ -303,20 +306,32 @@ class Endpoint:
         if now_ns < self._quiet_until:
             return None
         self._now = now_ns
-        free = 0
-        for port in self._ports:
-            if port.next_free_ns <= now_ns and port.in_service:
-                free |= 1 << port.index
+        if now_ns == self._free_at:
+            free = self._free
+        else:
+            self._free = free = self._free_ports(now_ns)
+            self._free_at = now_ns
         if free:
             sent = self._transmit_control(free) if self._controls_waiting else None
             if sent is None:
                 sent = self._transmit_data(free, now_ns)
             if sent is not None:
                 plane, frame = sent
-                self._ports[plane].charge(len(frame), now_ns)
+                port = self._ports[plane]
+                port.charge(len(frame), now_ns)
+                if port.next_free_ns > now_ns:
+                    self._free = free & ~(1 << plane)
                 return sent
         self._quiet_until = self._next_opportunity()
         return None
+
+    def _free_ports(self, now: Ns) -> int:
+        """Mask of the planes by which a frame may leave now."""
+        free = 0
+        for port in self._ports:
+            if port.next_free_ns <= now and port.in_service:
+                free |= 1 << port.index
+        return free
 
     def _transmit_control(self, free: int) -> tuple[int, bytes] | None:
         ports, turn = self._ports, self._control_turn
@@ -435,6 +450,7 @@ class Endpoint:
 
     def _port_leaves(self, port: Port, now: Ns) -> None:
         port.in_service = False
+        self._free_at = -1
         self._counters.control_dropped += len(port.control)
         self._controls_waiting -= len(port.control)
         port.control.clear()
@@ -448,6 +464,7 @@ class Endpoint:
     def _port_returns(self, port: Port, now: Ns) -> None:
         port.in_service = True
         port.next_free_ns = now
+        self._free_at = -1
         self.services.trace.add(now, "port", plane=port.index, up=True)
         self._ops.tell_peers(now)
         for peer in self.peers.values():

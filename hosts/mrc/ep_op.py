@@ -15,8 +15,9 @@ from hosts.mrc.qp import QpState, QueuePair
 from hosts.mrc.units import Ns, ticks
 from hosts.wire.eeth import Eeth
 from hosts.wire.erth import EndpointOp, Erth
+from hosts.wire.opcode import ENDPOINT_QPN
 from hosts.wire.packet import Packet
-from hosts.wire.template import FrameTemplate
+from hosts.wire.path import Path
 
 if TYPE_CHECKING:
     from hosts.mrc.endpoint import Endpoint
@@ -73,7 +74,7 @@ class EndpointOps:
         for plane in range(len(endpoint.config.ports)):
             ev = qp.evs.reverse_of(plane) if live >> plane & 1 else None
             if ev is not None:
-                frame = qp.endpoint_template(ev).emit_control(header, psn=peer.pending_id)
+                frame = qp.path(ev).emit_control(ENDPOINT_QPN, header, psn=peer.pending_id)
                 endpoint.services.counters.tx_ep_request += 1
                 endpoint.services.send_control(plane, frame)
         wait = peer.wait_ns(endpoint.config.rto_ns, choices.PORT_STATUS_REPEAT_MAX_NS)
@@ -87,12 +88,12 @@ class EndpointOps:
             del self._ev_probes[next(iter(self._ev_probes))]
         self._ev_probes[request_id] = ev
         header = Erth(op=EndpointOp.EV_PROBE, **self._stamp(now))
-        frame = qp.endpoint_template(ev).emit_control(header, psn=request_id)
+        frame = qp.path(ev).emit_control(ENDPOINT_QPN, header, psn=request_id)
         self._endpoint.services.counters.tx_ep_request += 1
         self._endpoint.services.send_control(ev.plane, frame)
 
     def ask(
-        self, template: FrameTemplate, plane: int, header: Erth, *, tclass: int,
+        self, path: Path, plane: int, header: Erth, *, tclass: int,
         answered: Answered, now: Ns,
     ) -> int:  # fmt: skip
         """A request of the controller's own, on whatever path; returns its id, for `forget`.
@@ -103,7 +104,7 @@ class EndpointOps:
         request_id = self._new_id()
         self._asked[request_id] = answered
         stamped = replace(header, **self._stamp(now))
-        frame = template.emit_control(stamped, psn=request_id, traffic_class=tclass)
+        frame = path.emit_control(ENDPOINT_QPN, stamped, psn=request_id, traffic_class=tclass)
         self._endpoint.services.counters.tx_ep_request += 1
         self._endpoint.services.send_control(plane, frame)
         return request_id
@@ -151,7 +152,7 @@ class EndpointOps:
             counters.control_dropped += 1
             return
         header = Eeth(op=erth.op, tx_ticks=erth.tx_ticks)
-        frame = qp.endpoint_template(ev).emit_control(header, psn=request_id)
+        frame = qp.path(ev).emit_control(ENDPOINT_QPN, header, psn=request_id)
         self._endpoint.services.send_control(ev.plane, frame)
 
     def _response(self, peer: Peer, packet: Packet, eeth: Eeth, plane: int, now: Ns) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hosts.mrc.timers import Timer, TimerKind
 from hosts.mrc.units import Ns
-from hosts.wire.template import FrameTemplate
+from hosts.wire.path import Path
 
 if TYPE_CHECKING:
     from hosts.mrc.outstanding import Sent
@@ -112,18 +112,36 @@ class Doubt:
         self.probes_left = probes_left
 
 
+class Care:
+    """What only an EV that gave cause for worry needs."""
+
+    __slots__ = ("doubt", "probe_id", "probe_successes", "probes", "timer")
+
+    def __init__(self, ev: "Ev") -> None:
+        self.timer = Timer(TimerKind.EV, ev)
+        """For its probes and doubts."""
+        self.doubt: Doubt | None = None
+        self.probe_id: int | None = None
+        """The last probe since it was retired, while unanswered."""
+        self.probe_successes = 0
+        self.probes = 0
+        """Reliability probes sent on it, ever."""
+
+
 class Ev:
     """One EV of one QP.  `EvSet` owns its state; the requester owns what was sent on it.
 
     `oldest`, `newest`: ends of the chain of transmissions on this path in order of sending (by
-    `Sent.follower`; a queue would be most of what an EV takes, and there are many); `serial`
-    numbers them.
+    `Sent.follower`; a queue would be most of what an EV takes); `serial` numbers them, probes
+    included.
+
+    Small, since a packet touches one EV of hundreds of one QP of hundreds: what is in no cache
+    costs time by the page.
     """
 
     __slots__ = (
-        "_timer", "bad_cause", "doubt", "drop_count", "endpoint_template", "is_active", "newest",
-        "oldest", "outer_dst", "plane", "probe_id", "probe_successes", "requester", "resting",
-        "sent", "serial", "state", "template", "value",
+        "_care", "is_active", "newest", "oldest", "outer_dst", "path", "plane", "requester",
+        "resting", "serial", "state", "value",
     )  # fmt: skip
 
     def __init__(self, spec: EvSpec) -> None:
@@ -131,32 +149,36 @@ class Ev:
         self.plane = spec.plane
         self.outer_dst = spec.outer_dst
         self.state = EvState.GOOD
-        self.bad_cause: Cause | None = None
         self.is_active = False
         """In the rotation's set (even if it rests), not in the backup set."""
         self.resting = False
-        """Kept out of the rotation while `doubt` is being settled."""
-        self.doubt: Doubt | None = None
+        """Kept out of the rotation while a doubt is being settled."""
         self.oldest: Sent | None = None
         self.newest: Sent | None = None
         self.serial = 0
-        self.sent = 0
-        """Data packets sent on it, repeats included."""
-        self.drop_count = 0
-        self.probe_successes = 0
-        self.probe_id: int | None = None
-        self._timer: Timer | None = None
+        self.path: Path | None = None
+        """Found when first needed, by `QueuePair.path`."""
+        self._care: Care | None = None
         self.requester: Requester
-        self.template: FrameTemplate | None = None
-        self.endpoint_template: FrameTemplate | None = None
-        """Made when first needed; QPs may have hundreds of EVs."""
 
     @property
-    def timer(self) -> Timer:
-        """For its probes and doubts; most EVs never need one."""
-        if self._timer is None:
-            self._timer = Timer(TimerKind.EV, self)
-        return self._timer
+    def care(self) -> Care:
+        if self._care is None:
+            self._care = Care(self)
+        return self._care
+
+    @property
+    def has_care(self) -> bool:
+        return self._care is not None
+
+    @property
+    def doubt(self) -> Doubt | None:
+        return None if self._care is None else self._care.doubt
+
+    @property
+    def sent(self) -> int:
+        """Data packets sent on it, repeats included."""
+        return self.serial if self._care is None else self.serial - self._care.probes
 
     def drop_oldest(self) -> None:
         """The oldest transmission is in flight no more."""

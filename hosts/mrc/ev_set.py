@@ -177,8 +177,7 @@ class EvSet:
             return False
         was_active = ev.is_active
         self._leave(ev)
-        ev.bad_cause = cause
-        ev.probe_successes = 0
+        ev.care.probe_successes = 0
         self._move(ev, event, cause, now)
         if was_active and event is not EvEvent.PORT_DOWN:
             self._replace(ev.plane)
@@ -198,7 +197,6 @@ class EvSet:
         if (ev.state, event) not in TRANSITIONS:
             return
         self._move(ev, event, cause, now)
-        ev.bad_cause = None
         if self._in_use(ev.plane) < self.active_target[ev.plane]:
             self._activate(ev)
         else:

@@ -75,7 +75,7 @@ class Health:
         if doubt is not None and doubt.cause is Cause.ORDER:
             return
         self._doubt(ev, Doubt(Cause.ORDER, sent.seq, 0, sent.sent_ns))
-        self._timers.set(ev.timer, now + self._config.rto_ns)
+        self._timers.set(ev.care.timer, now + self._config.rto_ns)
 
     def doubt_silence(self, ev: Ev, sent: "Sent", now: Ns) -> None:
         """Nothing was heard of a packet on this EV for too long."""
@@ -91,7 +91,7 @@ class Health:
 
     def _doubt(self, ev: Ev, doubt: Doubt) -> None:
         self._counters.ev_doubts += 1
-        ev.doubt = doubt
+        ev.care.doubt = doubt
         self._requester.evs.rest(ev)
 
     def _try(self, ev: Ev, now: Ns) -> None:
@@ -101,11 +101,16 @@ class Health:
         self.send_probe(ev, now)
         rto = self._config.rto_ns
         wait = rto // 4 if ev.doubt.probes_left else rto * 3 // 4
-        self._timers.set(ev.timer, now + wait)
+        self._timers.set(ev.care.timer, now + wait)
+
+    def _calm(self, ev: Ev) -> None:
+        """No doubt and no timer any more."""
+        if ev.has_care:
+            ev.care.doubt = None
+            self._timers.stop(ev.care.timer)
 
     def _clear(self, ev: Ev) -> None:
-        ev.doubt = None
-        self._timers.stop(ev.timer)
+        self._calm(ev)
         self._requester.evs.resume(ev)
 
     def path_works(self, ev: Ev, seq: int) -> None:
@@ -115,12 +120,11 @@ class Health:
             self._clear(ev)
 
     def retire(self, ev: Ev, event: EvEvent, cause: Cause, now: Ns) -> None:
-        ev.doubt = None
-        self._timers.stop(ev.timer)
+        self._calm(ev)
         if self._requester.evs.retire(ev, event, cause, now):
             self._counters.ev_retired += 1
             if event is not EvEvent.PORT_DOWN:
-                self._timers.set(ev.timer, now + self._config.probe_every_ns)
+                self._timers.set(ev.care.timer, now + self._config.probe_every_ns)
         elif ev.state in _IN_USE:
             self._counters.ev_floor_kept += 1
             self._requester.evs.resume(ev)
@@ -133,6 +137,7 @@ class Health:
         probe_id = self._next_probe_id
         self._next_probe_id = (probe_id + 1) % PROBE_IDS
         ev.serial += 1
+        ev.care.probes += 1
         if len(self._probes) >= PROBES_MAX:
             del self._probes[next(iter(self._probes))]
         self._probes[probe_id] = ev, ev.serial, now
@@ -152,17 +157,17 @@ class Health:
         if ev.doubt is not None:
             if ev.doubt.cause is not Cause.ORDER:
                 self._clear(ev)
-        elif ev.state is EvState.ASSUMED_BAD and ev.probe_id == probe_id:
+        elif ev.state is EvState.ASSUMED_BAD and ev.care.probe_id == probe_id:
             self._one_success(ev, hint, now)
         return sent_ns
 
     def _one_success(self, ev: Ev, hint: int, now: Ns) -> None:
-        ev.probe_id = None
-        ev.probe_successes += 1
-        if ev.probe_successes < self._config.probe_successes:
+        ev.care.probe_id = None
+        ev.care.probe_successes += 1
+        if ev.care.probe_successes < self._config.probe_successes:
             return
         marked = hint == EvHint.SKIP_ONCE and choices.PROBE_REPLY_MARKED_TO_SKIP
-        self._timers.stop(ev.timer)
+        self._timers.stop(ev.care.timer)
         event = EvEvent.PROBED_MARKED if marked else EvEvent.PROBED
         self._requester.evs.bring_back(ev, event, Cause.PROBE, now)
         self._counters.ev_restored += 1
@@ -177,10 +182,10 @@ class Health:
             else:
                 self.retire(ev, EvEvent.LOST, doubt.cause, now)
         elif ev.state is EvState.ASSUMED_BAD and self._requester.qp.live_mask >> ev.plane & 1:
-            if ev.probe_id is not None:
-                ev.probe_successes = 0  # the last one was not answered
-            ev.probe_id = self.send_probe(ev, now)
-            self._timers.set(ev.timer, now + self._config.probe_every_ns)
+            if ev.care.probe_id is not None:
+                ev.care.probe_successes = 0  # the last one was not answered
+            ev.care.probe_id = self.send_probe(ev, now)
+            self._timers.set(ev.care.timer, now + self._config.probe_every_ns)
 
     # -- planes ----------------------------------------------------------------------------------
 
@@ -188,20 +193,19 @@ class Health:
         for ev in self._requester.evs.evs:
             if ev.plane == plane:
                 self.retire(ev, EvEvent.PORT_DOWN, cause, now)
-                ev.probe_id = None
-                ev.probe_successes = 0
+                ev.care.probe_id = None
+                ev.care.probe_successes = 0
 
     def plane_up(self, plane: int, now: Ns) -> None:
         """Begin to probe its EVs, spread over an interval."""
         every = self._config.probe_every_ns
         for ev in self._requester.evs.evs:
             if ev.plane == plane and ev.state is EvState.ASSUMED_BAD:
-                self._timers.set(ev.timer, now + int(self._rng.random() * every))
+                self._timers.set(ev.care.timer, now + int(self._rng.random() * every))
 
     def deny(self, ev: Ev, now: Ns) -> None:
         """The controller takes an EV out of use."""
-        ev.doubt = None
-        self._timers.stop(ev.timer)
+        self._calm(ev)
         self._requester.evs.deny(ev, now)
 
     def allow(self, ev: Ev, now: Ns) -> None:
@@ -215,6 +219,5 @@ class Health:
 
     def stop(self) -> None:
         for ev in self._requester.evs.evs:
-            ev.doubt = None
-            self._timers.stop(ev.timer)
+            self._calm(ev)
         self._probes.clear()

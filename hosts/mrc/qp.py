@@ -16,9 +16,8 @@ from hosts.mrc.responder import Responder
 from hosts.mrc.reverse import ReverseSet
 from hosts.mrc.services import Services
 from hosts.mrc.units import Ns
-from hosts.wire.opcode import ENDPOINT_QPN
+from hosts.wire.path import ControlHeader, Path
 from hosts.wire.peth import Peth
-from hosts.wire.template import ControlHeader, FrameTemplate
 
 
 class QpState(enum.Enum):
@@ -152,7 +151,7 @@ class QueuePair:
         if ev is None:
             self._services.counters.control_dropped += 1
             return
-        frame = (ev.template or self.template(ev)).emit_control(header, psn=psn)
+        frame = (ev.path or self.path(ev)).emit_control(self.remote_qpn, header, psn=psn)
         self._services.send_control(ev.plane, frame)
 
     def send_probe(self, ev: Ev, probe_id: int, now: Ns) -> None:
@@ -163,20 +162,13 @@ class QueuePair:
             dpdcid=self.remote_qpn & 0xFFFF,
             tx_ticks=now // config.tick_ns & 0xFFFF,
         )
-        frame = (ev.template or self.template(ev)).emit_control(peth, psn=0)
+        frame = self.path(ev).emit_control(self.remote_qpn, peth, psn=0)
         self._services.counters.tx_probe += 1
         self._services.send_control(ev.plane, frame)
 
-    def template(self, ev: Ev) -> FrameTemplate:
-        ev.template = self._make_template(ev, self.remote_qpn)
-        return ev.template
-
-    def endpoint_template(self, ev: Ev) -> FrameTemplate:
-        """For endpoint operations, which go to QPN 2."""
-        if ev.endpoint_template is None:
-            ev.endpoint_template = self._make_template(ev, ENDPOINT_QPN)
-        return ev.endpoint_template
-
-    def _make_template(self, ev: Ev, dest_qpn: int) -> FrameTemplate:
-        assert self.remote is not None
-        return FrameTemplate(self._services.path(ev, self.remote.gid), dest_qpn)
+    def path(self, ev: Ev) -> Path:
+        """The path that this EV stands for."""
+        if ev.path is None:
+            assert self.remote is not None
+            ev.path = self._services.path(ev, self.remote.gid)
+        return ev.path

@@ -39,9 +39,9 @@ _CREDIT_MIN = choices.SACK_CREDIT_MIN_BYTES
 class Responder:
     __slots__ = (
         "_ack_due_seq", "_acked_count", "_config", "_counters", "_credit", "_dynamic_mpr", "_ends",
-        "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_qp", "_rcvd_bytes", "_services",
-        "_stashed_imms", "_the_sack", "_trigger", "_trimmed_seq", "completed_count", "delivered",
-        "duplicate", "mpr_units", "rejected", "trimmed", "window",
+        "_fail", "_imm_count", "_memory", "_mpr", "_nak", "_pmtu", "_qp", "_rcvd_bytes",
+        "_services", "_stashed_imms", "_the_sack", "_trigger", "_trimmed_seq", "completed_count",
+        "delivered", "duplicate", "mpr_units", "rejected", "trimmed", "window",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,7 @@ class Responder:
         self._dynamic_mpr = False
         self.mpr_units = config.mpr_units
         self._trigger = config.sack_trigger_bytes
+        self._pmtu = config.pmtu
         self.window = ReorderWindow(0)
         self._rcvd_bytes = 0
         self._credit = 0
@@ -117,18 +118,22 @@ class Responder:
                 self._send_nack(p, seq, NackReason.PSN_OOR_WINDOW)
             return
         length = len(p.payload)
-        if length or p.imm is not None:
-            refusal = self._refusal(p, length, ahead)
-            if refusal is not None:
-                self.rejected.count(p.ev)
-                self._refuse(refusal, seq, now)
-                return
+        refusal = None
+        if (
+            length > self._pmtu
+            or length > p.dma_length
+            or (p.imm is not None and ahead > 1 and self._stashed_imms >= self._config.max_wimm)
+        ):
+            refusal = NakCode.INVALID_REQUEST
+        elif length:
+            refusal = self._memory.place(p.rkey, p.va, p.payload, self._qp.pd)
+        if refusal is not None:
+            self.rejected.count(p.ev)
+            self._refuse(refusal, seq, now)
+            return
         counters = self._counters
         counters.rx_data_new += 1
-        try:
-            self.delivered[p.ev] += 1
-        except KeyError:
-            self.delivered.count(p.ev)
+        self.delivered.count(p.ev)
         counters.rx_payload_bytes += length
         self._rcvd_bytes += p.udp_payload_length + NOMINAL_OVERHEAD_BYTES
         self._credit += length if length > _CREDIT_MIN else _CREDIT_MIN
@@ -160,18 +165,6 @@ class Responder:
             or window.highest - seq >= BITMAP_BITS
         ):
             self._send_sack(p, seq, marked)
-
-    def _refusal(self, p: Packet, length: int, ahead: int) -> NakCode | None:
-        """Why this packet must not be accepted, else None and its payload is placed."""
-        if length:
-            if length > self._config.pmtu or length > p.dma_length:
-                return NakCode.INVALID_REQUEST
-            code = self._memory.place(p.rkey, p.va, p.payload, self._qp.pd)
-            if code is not None:
-                return code
-        if p.imm is not None and ahead > 1 and self._stashed_imms >= self._config.max_wimm:
-            return NakCode.INVALID_REQUEST
-        return None
 
     def _duplicate(self, p: Packet, seq: int) -> None:
         marked = p.outer_ecn == _CE

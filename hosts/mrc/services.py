@@ -12,7 +12,7 @@ from hosts.mrc.memory import MemoryTable
 from hosts.mrc.message import Completion
 from hosts.mrc.timers import Timers
 from hosts.mrc.trace import Trace
-from hosts.wire.template import Path
+from hosts.wire.path import Path
 
 if TYPE_CHECKING:
     from hosts.mrc.ev import Ev

@@ -8,7 +8,8 @@ The UDP source port is covered and the flow label is not, so the CRC follows the
 """
 
 from functools import lru_cache
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 LENGTH = 4
 
@@ -20,19 +21,13 @@ _ONE = b"\xff"
 _TWO = b"\xff\xff"
 
 STATE_LENGTH = 40 + 8 + 5
-"""Bytes of packet, from the IPv6 header on, that `state` has taken in."""
-
-
-def state(frame: bytes, ip_offset: int) -> int:
-    """CRC over everything up to BTH byte 4; go on with `crc32(rest, state)` from there.
-
-    `ip_offset` is where the innermost IPv6 header begins.
-    """
-    return _state(frame[ip_offset : ip_offset + STATE_LENGTH])
+"""Bytes of packet, from the innermost IPv6 header on, that `state` takes in."""
 
 
 @lru_cache(_STATES_MAX)
-def _state(head: bytes) -> int:
+def state(head: bytes) -> int:
+    """CRC over those first bytes, BTH byte 4 being the last; `crc32(rest, state)` goes on from
+    there."""
     return crc32(
         b"".join(
             (
@@ -50,4 +45,5 @@ def _state(head: bytes) -> int:
 
 def icrc(frame: bytes, ip_offset: int, end: int) -> int:
     """The CRC of a whole packet whose iCRC field would begin at `end`."""
-    return crc32(memoryview(frame)[ip_offset + STATE_LENGTH : end], state(frame, ip_offset))
+    at = ip_offset + STATE_LENGTH
+    return crc32(memoryview(frame)[at:end], state(frame[ip_offset:at]))

@@ -1,4 +1,4 @@
-"""A whole frame to a `Packet`.  This file and `template` alone know the order of headers.
+"""A whole frame to a `Packet`.  This file and `path` alone know the order of headers.
 
 ```
 SRv6:    Ethernet | IPv6 to the uSID list | IPv6 to the NIC | UDP | BTH | ... | iCRC
@@ -9,7 +9,8 @@ Speed matters here: one `unpack_from` takes everything up to the BTH, one more t
 """
 
 import struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from hosts.errors import WireError
 from hosts.wire import icrc
@@ -62,6 +63,7 @@ _PROBE, _ENDPOINT_REQUEST = int(Opcode.PROBE), int(Opcode.ENDPOINT_REQUEST)
 _TRIMMED_LASTHOP = int(Dscp.TRIMMED_LASTHOP)
 _TRIM_CODES = (int(Dscp.TRIMMED), _TRIMMED_LASTHOP)
 _CE = int(Ecn.CE)
+_STATE_LENGTH, _icrc_state = icrc.STATE_LENGTH, icrc.state
 _EMPTY = memoryview(b"")
 
 
@@ -205,18 +207,16 @@ def parse_frame(frame: bytes) -> Packet:
     if end < at or end + 4 > len(frame):
         raise WireError("short")
     view = memoryview(frame)
-    crc = crc32(view[inner + icrc.STATE_LENGTH : end], icrc.state(frame, inner))
-    if crc != _ICRC.unpack_from(frame, end)[0]:
+    middle = inner + _STATE_LENGTH
+    if (
+        crc32(view[middle:end], _icrc_state(frame[inner:middle]))
+        != _ICRC.unpack_from(frame, end)[0]
+    ):
         raise WireError("icrc")
-    if opcode in _WRITE_OPCODES:
-        _write(p, view, at, end)
-    else:
+    if opcode not in _WRITE_OPCODES:
         p.rqmsn = p.msn = p.tx_ticks = p.tsr = p.va = p.rkey = p.dma_length = 0
         _control(p, frame, at, end)
-    return p
-
-
-def _write(p: Packet, view: memoryview, at: int, end: int) -> None:
+        return p
     try:
         if p.ts_present:
             (
@@ -228,14 +228,16 @@ def _write(p: Packet, view: memoryview, at: int, end: int) -> None:
             p.rqmsn, p.msn, p.va, p.rkey, p.dma_length = _WRITE.unpack_from(view, at)
             p.tx_ticks = p.tsr = 0
             at += 20
-        if p.opcode in _IMMEDIATE_OPCODES:
+        if opcode in _IMMEDIATE_OPCODES:
             (p.imm,) = _IMMEDIATE.unpack_from(view, at)
             at += 4
     except struct.error:
         raise WireError("short") from None
-    if at + p.pad > end:
+    end -= p.pad
+    if at > end:
         raise WireError("length")
-    p.payload = view[at : end - p.pad]
+    p.payload = view[at:end]
+    return p
 
 
 def _control(p: Packet, frame: bytes, at: int, end: int) -> None:

@@ -76,9 +76,8 @@ class Sack:
             word, ack_psn_offset, entropy, spdcid, dpdcid, cack_psn, cc, mpr,
             sack_offset, bitmap, tx_ticks, ooo_count, state,
         ) = unpack(_LAYOUT, buffer, offset)  # fmt: skip
-        self = cls.__new__(
-            cls
-        )  # and field by field: a call with keywords takes three times as long
+        self = cls.__new__(cls)
+        # Field by field: a call with keywords takes three times as long.
         self.cack_psn = cack_psn & 0xFFFFFF
         self.entropy = entropy
         self.m = word >> _M_SHIFT & 0x3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hosts.wire.dscp import Dscp, Ecn, traffic_class
 from hosts.wire.packet import parse_frame
 from tests.unit.test_wire_headers import bits
-from tests.unit.test_wire_packet import CONTROL, CONTROL_HEADERS, USIDS, Write, template, writes
+from tests.unit.test_wire_packet import CONTROL, CONTROL_HEADERS, USIDS, Write, to_qp, writes
 
 layers = pytest.importorskip("hosts.scapy_mrc")
 inet6 = pytest.importorskip("scapy.layers.inet6")
@@ -38,7 +38,7 @@ def rebuilt(packet: Any) -> bytes:
 @settings(max_examples=60, deadline=None)
 @given(writes(), bits(32), st.booleans())
 def test_a_write_reads_the_same_in_scapy(write: Write, ev: int, srv6: bool) -> None:
-    frame = write.emit(template(ev, USIDS if srv6 else None))
+    frame = write.emit(to_qp(ev, USIDS if srv6 else None))
     ours, theirs = parse_frame(frame), l2.Ether(frame)
     bth, meth, reth = theirs[layers.BTH], theirs[layers.METH], theirs[layers.RETH]
     assert (bth.opcode, bth.dest_qpn, bth.psn) == (ours.opcode, ours.dest_qpn, ours.psn)
@@ -60,7 +60,7 @@ def test_a_write_reads_the_same_in_scapy(write: Write, ev: int, srv6: bool) -> N
 @given(data=st.data())
 def test_a_control_packet_reads_the_same_in_scapy(name: str, data: st.DataObject) -> None:
     header = data.draw(CONTROL_HEADERS[name])
-    frame = template().emit_control(header, psn=data.draw(bits(24)))
+    frame = to_qp().emit_control(header, psn=data.draw(bits(24)))
     packet = l2.Ether(frame)
     theirs = packet[LAYERS[name]]
     for field in (each.name for each in fields(header)):
@@ -73,7 +73,7 @@ def test_a_control_packet_reads_the_same_in_scapy(name: str, data: st.DataObject
 
 def test_a_trimmed_packet_has_no_icrc() -> None:
     tc = traffic_class(Dscp.TRIMMED, Ecn.ECT0)
-    frame = template().emit_write(
+    frame = to_qp().emit_write(
         0xC7, 5, bytes(1000), rqmsn=1, msn=2, va=3, rkey=4, dma_length=5, tx_ticks=6,
         traffic_class=tc,
     )[:144]  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hosts.wire import icrc
 from hosts.wire.bth import Bth
 from tests.unit.test_wire_headers import HEADERS, bits
-from tests.unit.test_wire_packet import USIDS, Write, template, writes
+from tests.unit.test_wire_packet import USIDS, Write, to_qp, writes
 
 roce = pytest.importorskip("scapy.contrib.roce")
 inet6 = pytest.importorskip("scapy.layers.inet6")
@@ -30,9 +30,9 @@ def scapy_icrc(inner: bytes) -> bytes:
 @settings(max_examples=50, deadline=None)
 @given(writes(), bits(32))
 def test_icrc_equals_scapys(write: Write, ev: int) -> None:
-    frame = write.emit(template(ev, USIDS))
+    frame = write.emit(to_qp(ev, USIDS))
     assert scapy_icrc(frame[54:]) == frame[-icrc.LENGTH :]
-    native = write.emit(template(ev, None))
+    native = write.emit(to_qp(ev, None))
     assert native[14:] == frame[54:]
 
 

@@ -1,4 +1,4 @@
-"""Whole frames: what a template emits, parse_frame reads; nonsense is refused by name."""
+"""Whole frames: what a path emits, parse_frame reads; nonsense is refused by name."""
 
 import struct
 import time
@@ -18,9 +18,9 @@ from hosts.wire.erth import EndpointOp, Erth
 from hosts.wire.ipv6 import Ipv6
 from hosts.wire.opcode import WITH_IMMEDIATE, WRITES, Opcode
 from hosts.wire.packet import REASONS, parse_frame
+from hosts.wire.path import ControlHeader, Path
 from hosts.wire.peth import Peth
 from hosts.wire.sack import Sack
-from hosts.wire.template import FrameTemplate, Path
 from hosts.wire.udp import MRC_PORT, ROCE_PORT
 from tests.unit.test_wire_headers import HEADERS, bits
 
@@ -30,9 +30,23 @@ USIDS = bytes.fromhex("5f000000400080014001c00100000000")
 BTH_AT = {True: 102, False: 62}
 
 
-def template(
+@dataclass
+class ToQp:
+    """A path to one QP of the peer."""
+
+    path: Path
+    qpn: int
+
+    def emit_write(self, opcode: int, psn: int, payload: bytes, **fields: Any) -> bytes:
+        return self.path.emit_write(self.qpn, opcode, psn, payload, **fields)
+
+    def emit_control(self, header: ControlHeader, **fields: Any) -> bytes:
+        return self.path.emit_control(self.qpn, header, **fields)
+
+
+def to_qp(
     ev: int = 0xC00A, outer_dst: bytes | None = USIDS, dport: int = MRC_PORT, qpn: int = 77
-) -> FrameTemplate:
+) -> ToQp:
     path = Path(
         src_mac=b"\x02\x03\0\0\0\0",
         dst_mac=b"\x02\x01\0\0\0\0",
@@ -42,7 +56,7 @@ def template(
         ev=ev,
         udp_dport=dport,
     )
-    return FrameTemplate(path, qpn)
+    return ToQp(path, qpn)
 
 
 @dataclass
@@ -52,7 +66,7 @@ class Write:
     payload: bytes
     fields: dict[str, Any]
 
-    def emit(self, t: FrameTemplate) -> bytes:
+    def emit(self, t: ToQp) -> bytes:
         return t.emit_write(self.opcode, self.psn, self.payload, **self.fields)
 
 
@@ -75,7 +89,7 @@ def writes(draw: st.DrawFn, max_payload: int = 600) -> Write:
 
 @given(writes(), bits(32), st.booleans(), st.sampled_from([MRC_PORT, ROCE_PORT]))
 def test_a_write_survives_the_wire(write: Write, ev: int, srv6: bool, dport: int) -> None:
-    frame = write.emit(template(ev, USIDS if srv6 else None, dport))
+    frame = write.emit(to_qp(ev, USIDS if srv6 else None, dport))
     packet = parse_frame(frame)
     assert bytes(packet.payload) == write.payload
     assert (packet.opcode, packet.psn, packet.ev) == (write.opcode, write.psn, ev)
@@ -111,7 +125,7 @@ def test_a_control_packet_survives_the_wire(name: str, data: st.DataObject) -> N
     header = data.draw(CONTROL_HEADERS[name])
     psn, srv6 = data.draw(bits(24)), data.draw(st.booleans())
     ack_req, rtx = data.draw(st.booleans()), data.draw(st.booleans())
-    t = template(outer_dst=USIDS if srv6 else None)
+    t = to_qp(outer_dst=USIDS if srv6 else None)
     packet = parse_frame(t.emit_control(header, psn=psn, ack_req=ack_req, rtx=rtx))
     assert (packet.opcode, packet.psn, packet.ack_req, packet.rtx) == (
         CONTROL[name], psn, ack_req, rtx,
@@ -122,7 +136,7 @@ def test_a_control_packet_survives_the_wire(name: str, data: st.DataObject) -> N
 
 
 def test_probes_feel_what_data_feels_and_the_rest_goes_ahead() -> None:
-    t = template()
+    t = to_qp()
 
     def mark(header: Any) -> tuple[int, int]:
         packet = parse_frame(t.emit_control(header, psn=0))
@@ -140,16 +154,14 @@ def full_write(payload: int = 4096, **changes: Any) -> bytes:
     fields: dict[str, Any] = {
         "rqmsn": 1, "msn": 2, "va": 0x1000, "rkey": 9, "dma_length": payload, "tx_ticks": 5
     }  # fmt: skip
-    return template().emit_write(
-        Opcode.WRITE_MIDDLE, 0xABCDEF, bytes(payload), **(fields | changes)
-    )
+    return to_qp().emit_write(Opcode.WRITE_MIDDLE, 0xABCDEF, bytes(payload), **(fields | changes))
 
 
 def test_sizes_are_those_of_the_dossier() -> None:
     """facts 2.9: frames in v6 in v6, no FCS."""
     assert len(full_write()) == 4238
     assert size.nominal_size(4096) == 4176
-    t, n = template(), template(outer_dst=None)
+    t, n = to_qp(), to_qp(outer_dst=None)
     for header, srv6, native in (
         (Sack(cack_psn=0, entropy=0), 154, 114),
         (Peth(probe_id=0), 134, 94),
@@ -161,7 +173,7 @@ def test_sizes_are_those_of_the_dossier() -> None:
 
 
 def test_both_flow_labels_carry_the_high_half_of_the_ev() -> None:
-    frame = template(ev=0xBEEF1234).emit_control(Peth(probe_id=1), psn=0)
+    frame = to_qp(ev=0xBEEF1234).emit_control(Peth(probe_id=1), psn=0)
     outer, inner = Ipv6.parse(frame, 14), Ipv6.parse(frame, 54)
     assert outer.flow_label == inner.flow_label == 0xBEEF
     assert frame[94:96] == b"\x12\x34"
@@ -224,7 +236,7 @@ def test_nonsense_is_refused_by_name(at: int, value: int, reason: str) -> None:
 
 
 def test_an_unknown_opcode_with_a_good_icrc_is_refused() -> None:
-    frame = template().emit_write(0xC0, 1, b"12345678", rqmsn=1, msn=2, va=0, rkey=9, dma_length=8)
+    frame = to_qp().emit_write(0xC0, 1, b"12345678", rqmsn=1, msn=2, va=0, rkey=9, dma_length=8)
     assert refused(frame) == "opcode"
 
 
@@ -238,7 +250,7 @@ def test_a_trimmed_packet_tells_its_first_headers(
 ) -> None:
     dscp = Dscp.TRIMMED_LASTHOP if last_hop else Dscp.TRIMMED
     write.fields["traffic_class"] = traffic_class(dscp, Ecn.ECT0)
-    frame = write.emit(template(0x1234C00A, USIDS if srv6 else None))[:keep]
+    frame = write.emit(to_qp(0x1234C00A, USIDS if srv6 else None))[:keep]
     need = BTH_AT[srv6] + Bth.LENGTH + (4 if write.fields["tx_ticks"] is None else 8 - 2)
     if len(frame) < need:
         assert refused(frame) == "short"
@@ -262,7 +274,7 @@ def test_lengths_of_a_trimmed_packet_are_not_believed() -> None:
 
 def test_only_writes_are_trimmed() -> None:
     tc = traffic_class(Dscp.TRIMMED, Ecn.NOT_ECT)
-    frame = template().emit_control(Peth(probe_id=1), psn=0, traffic_class=tc)
+    frame = to_qp().emit_control(Peth(probe_id=1), psn=0, traffic_class=tc)
     assert refused(frame) == "opcode"
 
 
@@ -283,14 +295,14 @@ def test_any_bytes_are_a_packet_or_a_wire_error(frame: bytes) -> None:
 def test_any_damage_is_a_packet_or_a_wire_error(
     write: Write, damage: list[tuple[int, int]]
 ) -> None:
-    frame = bytearray(write.emit(template()))
+    frame = bytearray(write.emit(to_qp()))
     for at, value in damage:
         frame[at % len(frame)] = value
     assert verdict(bytes(frame)) in (*REASONS, "packet")
 
 
-def test_a_template_forgets_sizes_rather_than_grow() -> None:
-    t = template()
+def test_a_path_forgets_sizes_rather_than_grow() -> None:
+    t = to_qp()
     for length in range(300):
         frame = t.emit_write(
             Opcode.WRITE_ONLY, 1, bytes(length), rqmsn=0, msn=0, va=0, rkey=0, dma_length=length
@@ -300,7 +312,7 @@ def test_a_template_forgets_sizes_rather_than_grow() -> None:
 
 def test_emit_and_parse_take_microseconds() -> None:
     """A bound ten times above what a slow machine needs: this guards against the wrong shape."""
-    t, payload, n = template(), bytes(4096), 2000
+    t, payload, n = to_qp(), bytes(4096), 2000
     start = time.process_time()
     for psn in range(n):
         frame = t.emit_write(

@@ -16,10 +16,10 @@ from hosts.wire.erth import Erth
 from hosts.wire.nack import Nack, NackReason
 from hosts.wire.opcode import WITH_IMMEDIATE, WRITES
 from hosts.wire.packet import Packet, parse_frame
+from hosts.wire.path import ControlHeader
 from hosts.wire.peth import Peth
 from hosts.wire.sack import Sack
-from hosts.wire.template import ControlHeader, FrameTemplate
-from tests.unit.test_wire_packet import USIDS, template
+from tests.unit.test_wire_packet import USIDS, ToQp, to_qp
 from worlds.pcapng import PcapngWriter
 
 TSHARK = shutil.which("tshark")
@@ -62,7 +62,7 @@ NAMES = sorted(
 )  # fmt: skip
 
 
-def random_write(rng: random.Random, t: FrameTemplate) -> bytes:
+def random_write(rng: random.Random, t: ToQp) -> bytes:
     opcode = rng.choice(sorted(WRITES))
     trimmed = rng.random() < 0.2
     dscp = rng.choice((Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP)) if trimmed else Dscp.TRIMMABLE
@@ -118,7 +118,7 @@ def random_header(rng: random.Random) -> ControlHeader:
 def random_frame(rng: random.Random) -> bytes:
     outer_dst = USIDS if rng.random() < 0.7 else None
     ev = rng.getrandbits(32) | 0xC000  # Wireshark asks the owner of the lower port first
-    t = template(ev, outer_dst, rng.choice((4971, 4791)), rng.getrandbits(24))
+    t = to_qp(ev, outer_dst, rng.choice((4971, 4791)), rng.getrandbits(24))
     if rng.random() < 0.6:
         return random_write(rng, t)
     return t.emit_control(random_header(rng), psn=rng.getrandbits(24))
@@ -203,7 +203,7 @@ def test_nothing_is_malformed(capture: str) -> None:
 
 
 def test_a_packet_that_ends_early_is_said_to(tmp_path: Path) -> None:
-    frame = template().emit_control(Sack(cack_psn=1, entropy=2), psn=1)
+    frame = to_qp().emit_control(Sack(cack_psn=1, entropy=2), psn=1)
     path = tmp_path / "short.pcapng"
     with path.open("wb") as file:
         PcapngWriter(file, ["h0-eth0"]).write(0, 1, frame[:-20], outbound=True)
@@ -211,7 +211,7 @@ def test_a_packet_that_ends_early_is_said_to(tmp_path: Path) -> None:
 
 
 def test_rocev2_keeps_its_own_packets(tmp_path: Path) -> None:
-    frame = bytearray(template(dport=4791).emit_control(Aeth.ack(1), psn=1))
+    frame = bytearray(to_qp(dport=4791).emit_control(Aeth.ack(1), psn=1))
     frame[102] = 0x11  # RC Acknowledge
     path = tmp_path / "roce.pcapng"
     with path.open("wb") as file:

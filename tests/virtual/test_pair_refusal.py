@@ -181,7 +181,8 @@ def test_an_unexpected_event_ends_the_qp() -> None:
 def test_a_psn_above_the_window_is_nacked_and_not_placed() -> None:
     pair = Pair(planes=1, mpr_units=1)
     region = pair.b.endpoint.register_memory(4096)
-    frame = pair.qa.template(pair.qa.evs.evs[0]).emit_write(
+    frame = pair.qa.path(pair.qa.evs.evs[0]).emit_write(
+        pair.qa.remote_qpn,
         Opcode.WRITE_ONLY, (pair.qa.psn + 128) & 0xFFFFFF, b"x" * 4096, rqmsn=0, msn=0,
         va=region.va, rkey=region.rkey, dma_length=4096, tx_ticks=0,
     )  # fmt: skip
@@ -197,7 +198,8 @@ def test_a_psn_above_the_window_is_nacked_and_not_placed() -> None:
 def test_the_last_psn_of_the_window_is_accepted() -> None:
     pair = Pair(planes=1, mpr_units=1)
     region = pair.b.endpoint.register_memory(4096)
-    frame = pair.qa.template(pair.qa.evs.evs[0]).emit_write(
+    frame = pair.qa.path(pair.qa.evs.evs[0]).emit_write(
+        pair.qa.remote_qpn,
         Opcode.WRITE_ONLY, (pair.qa.psn + 127) & 0xFFFFFF, b"x" * 4096, rqmsn=0, msn=0,
         va=region.va, rkey=region.rkey, dma_length=4096, tx_ticks=0,
     )  # fmt: skip
@@ -329,10 +331,19 @@ def test_an_opcode_that_is_not_of_mrc_is_an_invalid_request() -> None:
     pair = Pair()
     pair.write(10)
     pair.run_to_end()
-    template = pair.qa.template(pair.qa.evs.evs[0])
+    path = pair.qa.path(pair.qa.evs.evs[0])
     frame = bytearray(
-        template.emit_write(
-            Opcode.WRITE_ONLY, 0, b"abcd", rqmsn=0, msn=0, va=0, rkey=0, dma_length=4, tx_ticks=0
+        path.emit_write(
+            pair.qa.remote_qpn,
+            Opcode.WRITE_ONLY,
+            0,
+            b"abcd",
+            rqmsn=0,
+            msn=0,
+            va=0,
+            rkey=0,
+            dma_length=4,
+            tx_ticks=0,
         )
     )
     frame[54 + 48] = 0xC4  # SEND Only of this class
@@ -350,7 +361,8 @@ def test_an_opcode_that_is_not_of_mrc_is_an_invalid_request() -> None:
 def test_a_packet_longer_than_its_message_is_an_invalid_request() -> None:
     pair = Pair()
     region = pair.b.endpoint.register_memory(4096)
-    frame = pair.qa.template(pair.qa.evs.evs[0]).emit_write(
+    frame = pair.qa.path(pair.qa.evs.evs[0]).emit_write(
+        pair.qa.remote_qpn,
         Opcode.WRITE_ONLY, pair.qa.psn, b"x" * 100, rqmsn=0, msn=0, va=region.va,
         rkey=region.rkey, dma_length=99, tx_ticks=0,
     )  # fmt: skip

@@ -5,7 +5,8 @@ the payload and the CRC, which goes on from a state that has already seen the pr
 """
 
 import struct
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from hosts.wire import icrc
 from hosts.wire.aeth import Aeth
@@ -57,15 +58,15 @@ _CONTROL: dict[type, tuple[int, int]] = {
 
 
 class Path:
-    """All frames from one NIC port to one peer under one EV, up to the destination QPN.
+    """All frames from one NIC port to one peer under one EV, whichever QP they are for.
 
     `outer_dst` is the uSID list; None sends without the outer header (structured EV, ECMP).  MACs
     are 6 bytes, GIDs 16.
     """
 
     __slots__ = (
-        "_flow_label", "_inner_addresses", "_macs", "_outer_addresses", "_p_key", "_udp_ports",
-        "heads",
+        "_flow_label", "_heads", "_inner_addresses", "_macs", "_outer_addresses", "_p_key",
+        "_udp_ports",
     )  # fmt: skip
 
     def __init__(
@@ -88,10 +89,10 @@ class Path:
         self._outer_addresses = None if outer_dst is None else (src_gid, outer_dst)
         self._udp_ports = (sport, udp_dport)
         self._p_key = p_key
-        self.heads: dict[int, tuple[bytes, int]] = {}
-        """What `head` made, by its key."""
+        self._heads: dict[int, tuple[bytes, int]] = {}
+        """What `_head` made, by its key."""
 
-    def head(self, key: int) -> tuple[bytes, int]:
+    def _head(self, key: int) -> tuple[bytes, int]:
         """The frame up to the destination QPN, and the CRC over it.  `key` as packed by callers."""
         opcode, tclass, pad, length = key >> 26, key >> 18 & 0xFF, key >> 16 & 0x3, key & 0xFFFF
         src, dst = self._inner_addresses
@@ -113,29 +114,18 @@ class Path:
         ]
         head = b"".join(parts)
         assert len(head) == ip_offset + icrc.STATE_LENGTH
-        state = icrc.state(head, ip_offset)
-        if len(self.heads) >= _CACHE_MAX:
-            self.heads.clear()
-        self.heads[key] = head, state
+        state = icrc.state(head[ip_offset:])
+        if len(self._heads) >= _CACHE_MAX:
+            self._heads.clear()
+        self._heads[key] = head, state
         return head, state
-
-
-class FrameTemplate:
-    """Frames on one path to one QP of the peer; endpoint operations go to `ENDPOINT_QPN`."""
-
-    __slots__ = ("_heads", "_path", "_qpn_high", "_qpn_low")
-
-    def __init__(self, path: Path, dest_qpn: int) -> None:
-        self._path = path
-        self._heads = path.heads
-        self._qpn_high, self._qpn_low = dest_qpn >> 16, dest_qpn & 0xFFFF
 
     def emit_write(
         self,
+        dest_qpn: int,
         opcode: int,
         psn: int,
         payload: Buffer,
-        *,
         rqmsn: int,
         msn: int,
         va: int,
@@ -149,7 +139,7 @@ class FrameTemplate:
         traffic_class: int = DATA_TRAFFIC_CLASS,
     ) -> bytes:
         """A write packet.  `imm` iff the opcode has one; no TSETH where `tx_ticks` is None."""
-        high, low = self._qpn_high, self._qpn_low
+        high, low = dest_qpn >> 16, dest_qpn & 0xFFFF
         size = len(payload)
         pad = -size & 3
         word = psn
@@ -174,7 +164,7 @@ class FrameTemplate:
             middle = _WRITE_IMM.pack(high, low, word, rqmsn, msn, va, rkey, dma_length, imm)
         length = len(middle) + size + pad + 17  # UDP header, 5 bytes of BTH, iCRC
         key = opcode << 26 | traffic_class << 18 | pad << 16 | length
-        head, state = self._heads.get(key) or self._path.head(key)
+        head, state = self._heads.get(key) or self._head(key)
         crc = crc32(payload, crc32(middle, state))
         if pad:
             padding = _PADDING[pad]
@@ -184,6 +174,7 @@ class FrameTemplate:
 
     def emit_control(
         self,
+        dest_qpn: int,
         header: ControlHeader,
         *,
         psn: int,
@@ -206,7 +197,7 @@ class FrameTemplate:
             word |= ACK_REQ_BIT
         if rtx:
             word |= RTX_BIT
-        middle = _BTH_END.pack(self._qpn_high, self._qpn_low, word) + header.emit()
+        middle = _BTH_END.pack(dest_qpn >> 16, dest_qpn & 0xFFFF, word) + header.emit()
         key = opcode << 26 | traffic_class << 18 | len(middle) + 17
-        head, state = self._heads.get(key) or self._path.head(key)
+        head, state = self._heads.get(key) or self._head(key)
         return b"".join((head, middle, _ICRC.pack(crc32(middle, state))))
