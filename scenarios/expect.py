@@ -11,7 +11,7 @@ a rate compares with a rate, `0.6 * rate` is a rate, a flag or a set is not adde
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -65,6 +65,15 @@ class Expectation:
     left: Node
     op: str
     right: Node | None
+
+    @property
+    def is_of_speed(self) -> bool:
+        """Whether a rate or a time that was measured is part of it."""
+        return any(
+            isinstance(node, Name) and node.kind in (Kind.RATE, Kind.TIME)
+            for side in (self.left, self.right)
+            for node in _nodes(side)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +243,14 @@ class _Parser:
         flag_order = left.kind is Kind.FLAG and op not in ("==", "!=")
         if flag_order or (left.kind is Kind.SET and op in ("<", ">")):
             raise ExpectError(f"{op!r} does not work on a {left.kind.value}")
+
+
+def _nodes(node: Node | None) -> Iterator[Node]:
+    if node is not None:
+        yield node
+    if isinstance(node, Binary):
+        yield from _nodes(node.left)
+        yield from _nodes(node.right)
 
 
 def _is_zero(node: Node) -> bool:

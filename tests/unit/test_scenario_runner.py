@@ -16,6 +16,7 @@ from scenarios.verdict import Judgement, Verdict
 from scenarios.worlds_choice import Choice
 from tests.support.fake_world import FakeWorld
 from tests.support.scenario_text import TEXT, changed
+from topologies import thresholds
 from topologies.model import PortRef
 from worlds.api import World
 
@@ -97,8 +98,8 @@ def test_a_fault_that_is_on_when_the_job_ends_is_seen_through() -> None:
     assert observed.problems == []
 
 
-def late(**numbers: float) -> Verdict:
-    loaded = load_text(TEXT, "f")
+def late(text: str = TEXT, **numbers: float) -> Verdict:
+    loaded = load_text(text, "f")
     world = FakeWorld(loaded.fabric)
     world.late |= numbers
     runner = Runner(loaded, world, 1, lambda progress: None)
@@ -112,6 +113,26 @@ def test_invalid_if_and_only_if_the_machine_was_late() -> None:
     assert late(send_p999_ns=34_000_000) is Verdict.INVALID
     assert late(slots_lost=0.02) is Verdict.PASS
     assert late(slots_lost=0.021) is Verdict.INVALID
+
+
+HALF_A_BASE_RTT_NS = thresholds.base_rtt_ns(load_text(TEXT, "f").fabric.spec) // 2
+
+
+def test_a_speed_that_falls_short_on_a_late_machine_is_invalid() -> None:
+    """A window has room for half a base RTT of lateness, not for more."""
+    text = changed("- job.completed", "- 1 <= goodput / goodput.ceiling")
+    assert late(text, timer_p999_ns=HALF_A_BASE_RTT_NS) is Verdict.FAIL
+    assert late(text, timer_p999_ns=HALF_A_BASE_RTT_NS + 1) is Verdict.INVALID
+    assert late(text, send_p999_ns=HALF_A_BASE_RTT_NS + 1) is Verdict.INVALID
+    assert late(send_p999_ns=HALF_A_BASE_RTT_NS + 1) is Verdict.PASS, "nothing fell short"
+
+
+@pytest.mark.parametrize(
+    "other", ["qp.errors > 0", "not job.completed", "ev.retired != ev.retired"]
+)
+def test_what_is_not_speed_fails_on_a_late_machine_too(other: str) -> None:
+    text = changed("- job.completed", f"- job.duration < 1us\n  - {other}")
+    assert late(text, send_p999_ns=HALF_A_BASE_RTT_NS + 1) is Verdict.FAIL
 
 
 @pytest.mark.parametrize(
