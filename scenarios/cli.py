@@ -132,16 +132,18 @@ def plan_command(
     switch: Switch = "engine",
     as_json: Json = False,
 ) -> None:
-    """What a run would build, its cost, and whether this machine can carry it live."""
+    """What a run would build, its cost, and whether this machine carries it live (exit 2 if not)."""
     summary = plan.summary(load.load(scenario, overrides), doctor.ceiling_pps())
     advice = _advice(summary, _back_end(switch))
     if as_json:
         typer.echo(json.dumps({**summary, "advice": advice and advice[1]}, indent=2))
-        return
-    for text in plan.lines(summary):
-        typer.echo(text)
-    if advice:
-        typer.echo(advice[1])
+    else:
+        for text in plan.lines(summary):
+            typer.echo(text)
+        if advice:
+            typer.echo(advice[1])
+    if advice and advice[0] == "refuse":
+        raise typer.Exit(EXIT_BAD_INPUT)
 
 
 @app.command(name="doctor")

@@ -66,7 +66,7 @@ METRICS = (
     Metric("ledger.trimmed", Kind.NUMBER, "data frames cut by switches"),
     Metric("ledger.trimmed_last_hop", Kind.NUMBER, "of those, cut on the way out to their NIC"),
     Metric("ledger.timeouts", Kind.NUMBER, "data frames given up for want of any answer"),
-    Metric("ledger.dropped", Kind.NUMBER, "data frames lost, for whatever reason"),
+    Metric("ledger.dropped", Kind.NUMBER, "frames of all kinds that switches lost, for any reason"),
     Metric("ledger.ecn_marked", Kind.NUMBER, "data frames that arrived marked"),
 )
 

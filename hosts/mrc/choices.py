@@ -48,6 +48,10 @@ REVERSE_PROBE_PACKETS = 64
 """PAPER 2.4: one EV probe a round trip while data only comes in.  Here at most one for so many data
 packets as well, so that hundreds of slow QPs do not probe more than they carry."""
 
+REVERSE_PROBE_WAIT_RTTS = 3
+"""Base RTTs after which such a probe counts as missed.  A wrong guess costs nothing: control
+packets take another way until an answer comes."""
+
 REVERSE_PLANE_MISSES_MAX = 2
 """Unanswered EV probes in a row after which a plane carries no control packets for a while."""
 

@@ -30,6 +30,10 @@ class EvState(enum.Enum):
     DENIED = "denied"
 
 
+IN_USE = (EvState.GOOD, EvState.SKIP)
+"""States in which an EV may carry packets."""
+
+
 class EvEvent(enum.Enum):
     MARKED = "marked"
     """A SACK with m = SKIP_ONCE: a packet on this EV was CE-marked."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from hosts.errors import UsageError
-from hosts.mrc.ev import TRANSITIONS, Cause, Ev, EvEvent, EvSpec, EvState
+from hosts.mrc.ev import IN_USE, TRANSITIONS, Cause, Ev, EvEvent, EvSpec, EvState
 from hosts.mrc.policy import PathPolicy
 from hosts.mrc.units import Ns
 
@@ -19,7 +19,6 @@ SKIP_SCAN_MAX = 16
 and skipping helps nobody; it also bounds the cost of a packet."""
 
 _GOOD = EvState.GOOD
-_IN_USE = (EvState.GOOD, EvState.SKIP)
 
 StateChanged = Callable[[Ev, EvState, EvState, Cause, Ns], None]
 
@@ -33,7 +32,8 @@ class EvSet:
 
     __slots__ = (
         "_backup", "_cursors", "_min_active", "_orders", "_random", "_turn", "active_target",
-        "by_value", "changed", "evs", "plane_count", "plane_mask", "policy", "reverse", "skips",
+        "by_value", "changed", "evs", "plane_count", "plane_mask", "policy", "proven", "reverse",
+        "skips",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +72,8 @@ class EvSet:
         self.active_target = [len(order) for order in self._orders]
         self.reverse: list[Ev | None] = [None] * plane_count
         """By plane, the EV that was last known to arrive: the path of control packets."""
+        self.proven: Ev | None = None
+        """The last of them."""
 
     # -- selection: the hot path -------------------------------------------------------------
 
@@ -142,7 +144,7 @@ class EvSet:
         """An EV of that plane for control packets: the proven one, else one in use or any at all,
         drawn for each."""
         proven = self.reverse[plane]
-        if proven is not None and proven.state in _IN_USE:
+        if proven is not None and proven.state in IN_USE:
             return proven
         if self._orders[plane]:
             return self.draw(plane)
@@ -243,7 +245,7 @@ class EvSet:
 
     def _replacement(self, plane: int) -> Ev | None:
         for ev in self._backup[plane]:
-            if ev.state in _IN_USE:
+            if ev.state in IN_USE:
                 return ev
         return None
 

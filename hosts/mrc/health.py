@@ -13,7 +13,7 @@ A retired EV is probed at intervals while its plane is up at both ends, and come
 from typing import TYPE_CHECKING
 
 from hosts.mrc import choices
-from hosts.mrc.ev import Cause, Doubt, Ev, EvEvent, EvState
+from hosts.mrc.ev import IN_USE, Cause, Doubt, Ev, EvEvent, EvState
 from hosts.mrc.services import Services
 from hosts.mrc.units import Ns
 from hosts.wire.sack import EvHint
@@ -26,8 +26,6 @@ PROBES_MAX = 1024
 """Unanswered probes remembered by a QP; the oldest are forgotten first."""
 
 PROBE_IDS = 1 << 16
-
-_IN_USE = (EvState.GOOD, EvState.SKIP)
 
 
 class Health:
@@ -70,7 +68,7 @@ class Health:
         doubt = ev.doubt
         if self._is_policys(ev, now):
             return
-        if ev.state not in _IN_USE or self._is_spared(ev, sent.sent_ns):
+        if ev.state not in IN_USE or self._is_spared(ev, sent.sent_ns):
             return
         if doubt is not None and doubt.cause is Cause.ORDER:
             return
@@ -81,7 +79,7 @@ class Health:
         """Nothing was heard of a packet on this EV for too long."""
         if self._is_policys(ev, now):
             return
-        if ev.state not in _IN_USE or ev.doubt is not None or self._is_spared(ev, sent.sent_ns):
+        if ev.state not in IN_USE or ev.doubt is not None or self._is_spared(ev, sent.sent_ns):
             return
         if choices.TIMEOUT_RETIRES_AT_ONCE:
             self.retire(ev, EvEvent.LOST, Cause.TIMEOUT, now)
@@ -125,7 +123,7 @@ class Health:
             self._counters.ev_retired += 1
             if event is not EvEvent.PORT_DOWN:
                 self._timers.set(ev.care.timer, now + self._config.probe_every_ns)
-        elif ev.state in _IN_USE:
+        elif ev.state in IN_USE:
             self._counters.ev_floor_kept += 1
             self._requester.evs.resume(ev)
 

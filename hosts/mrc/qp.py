@@ -145,9 +145,10 @@ class QueuePair:
 
     # -- frames ----------------------------------------------------------------------------------
 
-    def send_control(self, header: ControlHeader, psn: int) -> None:
-        """A control packet to the peer QP, on the next live plane of the way back."""
-        ev = self.reverse.next()
+    def send_control(self, header: ControlHeader, psn: int, *, only_one: bool = False) -> None:
+        """A control packet to the peer QP, on the next live plane of the way back; on the surest if
+        no other will say the same."""
+        ev = self.reverse.surest() if only_one else self.reverse.next()
         if ev is None:
             self._services.counters.control_dropped += 1
             return

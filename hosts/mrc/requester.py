@@ -324,7 +324,8 @@ class Requester:
 
     def _settle(self, done: list[Sent]) -> None:
         """Packets acknowledged for the first time, oldest first."""
-        reverse = self.evs.reverse
+        evs = self.evs
+        reverse = evs.reverse
         by_seq = self.outstanding.by_seq
         for sent in done:
             if sent.state == LOST:
@@ -334,7 +335,7 @@ class Requester:
             ev = sent.ev
             first = sent.transmissions == 1
             if first:
-                reverse[ev.plane] = ev
+                reverse[ev.plane] = evs.proven = ev
             if ev.oldest is sent:  # Ev.drop_oldest, without the call
                 ev.oldest = follower = sent.follower
                 if follower is None:

@@ -267,7 +267,7 @@ class Responder:
             spdcid=self._qp.qpn & 0xFFFF,
             dpdcid=self._qp.remote_qpn & 0xFFFF,
         )
-        self._qp.send_control(nack, nack.nack_psn)
+        self._qp.send_control(nack, nack.nack_psn, only_one=True)
         self._counters.tx_nack += 1
 
     def receive_probe(self, p: Packet) -> None:

@@ -3,16 +3,18 @@
 One EV per plane, and control packets take the planes in turn.  While data flows out, the EV of a
 plane is the one that was last acknowledged.  While data only comes in, an EV probe a round trip,
 on an EV drawn at random, keeps it current; a plane whose probes stay unanswered carries no
-control packets until one is answered again, so that a dead way back loses few SACKs.  When the
-peer asks, or repeats what had arrived, it has not heard us: no EV counts as known then, and every
-control packet takes another.
+control packets until one is answered again, so that a dead way back loses few SACKs.  A NACK takes
+the EV that was proven last, whatever its plane: SACKs repeat one another, and a NACK that is lost
+makes a trim look like a loss.  When the peer asks, or repeats what had arrived, it has not heard
+us: no EV counts as known then, and every control packet takes another.
 """
 
+from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
 from hosts.mrc import choices
-from hosts.mrc.ev import Ev
+from hosts.mrc.ev import IN_USE, Ev
 from hosts.mrc.services import Services
 from hosts.mrc.units import Ns
 
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
 class ReverseSet:
     __slots__ = (
-        "_evs", "_interval_ns", "_misses", "_next_ns", "_pending", "_plane_count", "_qp", "_rng",
-        "_services", "_silent_mask", "_turn", "inbound",
+        "_evs", "_interval_ns", "_misses", "_next_ns", "_patience_ns", "_pending", "_plane_count",
+        "_qp", "_rng", "_services", "_silent_mask", "_turn", "inbound",
     )  # fmt: skip
 
     def __init__(self, qp: "QueuePair", services: Services, rng: Random) -> None:
@@ -36,7 +38,9 @@ class ReverseSet:
         self._turn = 0
         self._misses = [0] * self._plane_count
         self._silent_mask = 0
-        self._pending: tuple[Ev, Ns] | None = None
+        self._pending: deque[tuple[Ev, Ns]] = deque()
+        """Unanswered probes, oldest first, that do not count as missed yet."""
+        self._patience_ns = choices.REVERSE_PROBE_WAIT_RTTS * self._interval_ns
         self._next_ns = 0
         self.inbound = 0
         """Data packets since the last `probe`, which is due at choices.REVERSE_PROBE_PACKETS."""
@@ -59,6 +63,13 @@ class ReverseSet:
         self._turn = turn
         return ev
 
+    def surest(self) -> Ev | None:
+        """The EV for a control packet that no other repeats; None if no plane is left."""
+        ev = self._evs.proven
+        if ev is not None and ev.state in IN_USE and self._qp.live_mask >> ev.plane & 1:
+            return ev
+        return self.next()
+
     # -- keeping it current ----------------------------------------------------------------------
 
     def probe(self, now: Ns) -> None:
@@ -68,13 +79,11 @@ class ReverseSet:
             return  # outbound data shows the way
         self._next_ns = now + self._interval_ns
         pending = self._pending
-        if pending is not None:
-            if now - pending[1] <= self._services.config.rto_ns:
-                return
-            self._missed(pending[0])
+        while pending and now - pending[0][1] > self._patience_ns:
+            self._missed(pending.popleft()[0])
         ev = self._draw()
-        self._pending = None if ev is None else (ev, now)
         if ev is not None:
+            pending.append((ev, now))
             self._services.probe_ev(ev, now)
 
     def _draw(self) -> Ev | None:
@@ -88,14 +97,17 @@ class ReverseSet:
         return self._evs.draw((unsure or planes)[int(self._rng.random() * len(unsure or planes))])
 
     def answered(self, ev: Ev) -> None:
-        if self._pending is not None and self._pending[0] is ev:
-            self._pending = None
+        for probe in self._pending:
+            if probe[0] is ev:
+                self._pending.remove(probe)
+                break
         self._misses[ev.plane] = 0
         self._silent_mask &= ~(1 << ev.plane)
-        self._evs.reverse[ev.plane] = ev
+        self._evs.reverse[ev.plane] = self._evs.proven = ev
 
     def unheard(self) -> None:
         """What we said was perhaps lost on its way."""
+        self._evs.proven = None
         reverse = self._evs.reverse
         for plane in range(self._plane_count):
             reverse[plane] = None
@@ -105,5 +117,7 @@ class ReverseSet:
         self._misses[plane] += 1
         if self._evs.reverse[plane] is ev:
             self._evs.reverse[plane] = None
+        if self._evs.proven is ev:
+            self._evs.proven = None
         if self._misses[plane] >= choices.REVERSE_PLANE_MISSES_MAX:
             self._silent_mask |= 1 << plane

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING
 
-from hosts.mrc.ev import EvState
+from hosts.mrc.ev import IN_USE
 from hosts.mrc.message import Status
 from hosts.mrc.outstanding import OUTSTANDING, Snapshot
 from hosts.mrc.services import Services
@@ -19,8 +19,6 @@ from hosts.mrc.units import Ns
 
 if TYPE_CHECKING:
     from hosts.mrc.requester import Requester
-
-_IN_USE = (EvState.GOOD, EvState.SKIP)
 
 
 class Silence:
@@ -100,7 +98,7 @@ class Silence:
             requester.fail(Status.RETRY_EXCEEDED, "no_transport_ack", now)
             return False
         ev = None
-        if newest is not None and newest.ev.state in _IN_USE:
+        if newest is not None and newest.ev.state in IN_USE:
             ev = newest.ev
         live_mask = requester.qp.live_mask
         if ev is None or self._tries:

@@ -71,18 +71,28 @@ def test_bmv2_that_is_not_there_says_how_to_get_it(
     assert err.count("\n") == 1
 
 
+def test_a_plan_that_this_machine_cannot_carry_is_exit_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for extra in ((), ("--json",)):
+        code, out, _ = called(capsys, monkeypatch, "plan", "t0-optic-100g", *extra)
+        assert code == 2
+        assert "run it with --world virtual" in out
+
+
 def test_many_bmv2_need_many_cores(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scenarios.doctor.cores", lambda: 7)
     code, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2")
-    assert code == 0
+    assert code == 2
     assert "24 switches of BMv2 need 8 cores and this machine has 7" in out
     tiny = ("--set", "topology=tiny", "--set", "workload.dst=h2")
     _, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2", *tiny)
     assert "BMv2 has no delay" in out
     small = ("--set", "topology=tiny-bmv2", "--set", "workload.dst=h2")
-    _, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2", *small)
+    code, out, _ = called(capsys, monkeypatch, "plan", "p2p", "--switch", "bmv2", *small)
+    assert code == 0
     assert "BMv2" not in out
 
 
