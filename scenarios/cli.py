@@ -132,7 +132,7 @@ def plan_command(
     switch: Switch = "engine",
     as_json: Json = False,
 ) -> None:
-    """What a run would build, its cost, and whether this machine carries it live (exit 2 if not)."""
+    """What a run would build, its cost, and whether this machine carries it live (else exit 2)."""
     summary = plan.summary(load.load(scenario, overrides), doctor.ceiling_pps())
     advice = _advice(summary, _back_end(switch))
     if as_json:
