@@ -26,8 +26,9 @@ TOLD_MAX = 3
 GROWTH_MAX = 60
 """Items an endpoint may hold more of when all is quiet than before its job ..."""
 
-GROWTH_MAX_PER_EV = 10
-"""... and for each EV: counts, probes that nobody answered, templates made when first needed."""
+GROWTH_MAX_PER_EV = 20
+"""... and for each EV: counts, probes that nobody answered, its path and, once it was in doubt, the
+ten items of its `Care`."""
 
 
 class Reach:
