@@ -151,7 +151,7 @@ class Health:
         if probe is None:
             return None
         ev, serial, sent_ns = probe
-        self._requester.overtaken(ev, serial)
+        self._requester.loss.overtaken(ev, serial)
         if ev.doubt is not None:
             if ev.doubt.cause is not Cause.ORDER:
                 self._clear(ev)

@@ -128,7 +128,7 @@ class QueuePair:
         self.live_mask &= ~(1 << plane)
         if self.state is not QpState.ERROR:
             self.requester.health.plane_down(plane, cause, now)
-            self.requester.requeue_plane(plane)
+            self.requester.loss.plane_gone(plane)
             self._planes_changed()
 
     def plane_up(self, plane: int, now: Ns) -> None:

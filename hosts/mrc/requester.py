@@ -1,22 +1,9 @@
 """The sending half of a QP: writes into packets, packets onto EVs, and what is heard of them.
 
-It decides what to send next and what must be sent again.  Which EV, is the EvSet's choice; how
-much may be in flight, congestion control's; which port is free, the endpoint's.  How loss is
-told from delay:
-
-* a NACK says so (trimmed, refused);
-* ORDER: one EV is one first-in-first-out path, so when a later packet on the same EV was
-  received and a snapshot no older than that lacks this one, it is lost;
-* TOLERANCE: packets far behind it, on other paths, were received: send it again, but other paths
-  prove nothing about this one;
-* TIMEOUT: the derived RTO passed;
-* the port it left by lost its carrier, or the peer's did.
-
-Only ORDER and TIMEOUT can retire an EV (see `health`), and neither does while trims are coming
-from the last hop of that plane, where a trimmed packet that found no room leaves no trace.
+It decides what to send next.  What must be sent again, is for `loss` to say; which EV, is the
+EvSet's choice; how much may be in flight, congestion control's; which port is free, the endpoint's.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,6 +14,7 @@ from hosts.mrc.config import RemoteQp
 from hosts.mrc.ev import Cause, Ev, EvEvent
 from hosts.mrc.ev_set import EvSet
 from hosts.mrc.health import Health
+from hosts.mrc.loss import Loss
 from hosts.mrc.message import Completion, CompletionKind, Message, Status, WriteRequest
 from hosts.mrc.outstanding import ACKED, LOST, OUTSTANDING, Outstanding, Sent, Snapshot
 from hosts.mrc.psn import PSN_MASK, serial_diff, unwrap
@@ -63,11 +51,11 @@ class Requester:
     """Call order: post; while `ready()`, `transmit`; feed `receive_*` and `on_*_timer`."""
 
     __slots__ = (
-        "_budget", "_config", "_counters", "_dynamic_mpr", "_full_size", "_lost", "_message",
+        "_config", "_counters", "_dynamic_mpr", "_full_size", "_message",
         "_mpr", "_mpr_limit", "_msn", "_next_seq", "_pmtu", "_posted", "_rcvd_units", "_remote",
-        "_rqmsn", "_scan_seq", "_services", "_suspects", "_tick_ns", "_timeline", "_tsr",
+        "_rqmsn", "_services", "_tick_ns", "_timeline", "_tsr",
         "_unacked_messages", "_wimm_in_flight", "_wimm_max", "_wire_ns", "cc", "evs", "fail",
-        "health", "outstanding", "qp", "silence",
+        "health", "loss", "outstanding", "qp", "silence",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +73,7 @@ class Requester:
         self.cc = cc
         self.outstanding = Outstanding(first_seq)
         self.health = Health(self, services)
+        self.loss = Loss(self, services, first_seq)
         self._services = services
         self._config = config
         self._counters = services.counters
@@ -95,7 +84,6 @@ class Requester:
         """Per byte, by plane."""
         self._tick_ns = config.tick_ns
         self._tsr = int(config.tick_ns != 128)
-        self._budget = config.retry_budget
         self._remote: RemoteQp | None = None
         self._mpr = self._mpr_limit = 0
         self._dynamic_mpr = False
@@ -108,12 +96,7 @@ class Requester:
         self._msn = 0
         self._rqmsn = 0
         self._next_seq = first_seq
-        self._lost: list[int] = []
-        """Heap of seqs to be sent again; entries that are no longer LOST are skipped."""
         self._timeline = Timeline(services, Timer(TimerKind.RETRANSMIT, self))
-        self._suspects: list[Sent] = []
-        """Overtaken on their own path; lost as soon as a snapshot that covers them lacks them."""
-        self._scan_seq = first_seq
         self._rcvd_units = 0
         self.silence = Silence(self, services)
         for ev in evs.evs:
@@ -157,7 +140,7 @@ class Requester:
         inflight = cc.inflight_bytes
         if inflight + self._full_size > cc.cwnd_bytes and inflight > 0 and self.outstanding.by_seq:
             return False
-        if self._lost and self._next_lost() is not None:
+        if self.loss.waiting and self._next_lost() is not None:
             return True
         return self._message is not None and self._next_seq - self.outstanding.cack <= self._mpr
 
@@ -167,7 +150,7 @@ class Requester:
 
         To be called only when `ready()`.
         """
-        lost = self._next_lost() if self._lost else None
+        lost = self._next_lost() if self.loss.waiting else None
         if lost is not None:
             return self._retransmit(lost, free, now)
         message = self._message
@@ -198,7 +181,7 @@ class Requester:
         ev = self.evs.select(free, lost.ev, now)
         if ev is None:
             return None
-        heapq.heappop(self._lost)
+        self.loss.take_first()
         self._counters.tx_data_again += 1
         return self._put_out(lost.again(ev, now), True, now)
 
@@ -257,14 +240,7 @@ class Requester:
                 self._message = self._posted.popleft()
 
     def _next_lost(self) -> Sent | None:
-        """The lowest packet to be sent again, if the window (Dynamic MPR) has room for it."""
-        lost, by_seq = self._lost, self.outstanding.by_seq
-        while lost:
-            sent = by_seq.get(lost[0])
-            if sent is not None and sent.state == LOST:
-                return sent if lost[0] - self.outstanding.cack <= self._mpr else None
-            heapq.heappop(lost)
-        return None
+        return self.loss.first(self.outstanding.cack + self._mpr)
 
     # -- what the peer says --------------------------------------------------------------------
 
@@ -297,9 +273,7 @@ class Requester:
         if sack.pr:
             asked_ns = self.health.probe_answered(sack.probe_id, sack.m, now)
         if fresh:
-            if self._suspects:
-                self._judge(snapshot, now)
-            self._scan(now)
+            self.loss.judge(snapshot, now)
             if asked_ns is not None and not self.ready():
                 self.silence.answered(snapshot, asked_ns, now)
             if sack.mpr and self._dynamic_mpr:
@@ -343,7 +317,7 @@ class Requester:
                 else:
                     sent.follower = None
             elif first and sent.length >= _EVIDENCE_MIN:
-                self.overtaken(ev, sent.serial)
+                self.loss.overtaken(ev, sent.serial)
             oldest = ev.oldest
             if not first or (oldest is not None and oldest.seq not in by_seq):
                 self._forget(sent)
@@ -356,56 +330,6 @@ class Requester:
             while (oldest := ev.oldest) is not None and oldest.seq not in by_seq:
                 ev.drop_oldest()
             sent = sent.past
-
-    def overtaken(self, ev: Ev, serial: int) -> None:
-        """Something sent on this EV as number `serial` arrived: what was sent before it should
-        have."""
-        by_seq = self.outstanding.by_seq
-        while (sent := ev.oldest) is not None and sent.serial <= serial:
-            ev.drop_oldest()
-            if sent.serial != serial and not sent.excused and sent.seq in by_seq:
-                self._suspects.append(sent)
-
-    def _judge(self, snapshot: Snapshot, now: Ns) -> None:
-        """Turn suspects into losses where this snapshot covers them with 0."""
-        by_seq = self.outstanding.by_seq
-        undecided = []
-        for sent in self._suspects:
-            if sent.seq not in by_seq or sent.excused:
-                continue
-            if not snapshot.lacks(sent.seq):
-                undecided.append(sent)
-                continue
-            if sent.state == OUTSTANDING:
-                self._counters.rtx_order += 1
-                self._lose(sent, now)
-            self.health.doubt_order(sent.ev, sent, now)
-        self._suspects = undecided
-
-    def _scan(self, now: Ns) -> None:
-        """Send again what packets far behind have overtaken on other paths; once for each."""
-        out = self.outstanding
-        if out.highest_received == out.cack:
-            return  # no holes
-        windows = choices.REORDER_TOLERANCE_WINDOWS * self.cc.cwnd_bytes / self._full_size
-        limit = out.highest_received - max(int(windows), choices.REORDER_TOLERANCE_MIN_PACKETS)
-        seq = self._scan_seq
-        if seq > limit:
-            return
-        by_seq = out.by_seq
-        while seq <= limit:
-            sent = by_seq.get(seq)
-            if (
-                sent is not None
-                and sent.state == OUTSTANDING
-                and sent.transmissions == 1
-                and (out.was_missing(seq))
-            ):
-                self._counters.rtx_tolerance += 1
-                self._lose(sent, now)
-                self.health.doubt_silence(sent.ev, sent, now)
-            seq += 1
-        self._scan_seq = seq
 
     def _hint(self, ev: Ev, hint: int, now: Ns) -> None:
         self._counters.ev_marks += 1
@@ -455,17 +379,7 @@ class Requester:
         if sent.ev is not ev or sent.state != OUTSTANDING:
             self._excuse_older(ev, seq)
             return
-        sent.excused = True
-        if trimmed:
-            self._counters.rtx_trim += 1
-        else:
-            self._counters.rtx_refused += 1
-        if trimmed and not choices.TRIM_CONSUMES_RETRIES:
-            self._requeue(sent)
-        else:
-            self._requeue(sent)
-            self._consume_retry(sent, now)
-        self.cc.on_trim(sent.size, last_hop=last_hop, now=now)
+        self.loss.refused(sent, trimmed=trimmed, last_hop=last_hop, now=now)
 
     def _excuse_older(self, ev: Ev | None, seq: int) -> None:
         """The NACK of a transmission that was given up before: its EV is cleared of it."""
@@ -507,38 +421,10 @@ class Requester:
             )
         )  # fmt: skip
 
-    # -- loss ----------------------------------------------------------------------------------
-
-    def _requeue(self, sent: Sent) -> None:
-        sent.state = LOST
-        heapq.heappush(self._lost, sent.seq)
-
-    def _lose(self, sent: Sent, now: Ns) -> None:
-        self._requeue(sent)
-        self.cc.on_loss(sent.size)
-        self._consume_retry(sent, now)
-
-    def _consume_retry(self, sent: Sent, now: Ns) -> None:
-        sent.retries += 1
-        if self._budget is not None and sent.retries > self._budget:
-            self.fail(Status.RETRY_EXCEEDED, "retry_exceeded", now)
-
-    def requeue_plane(self, plane: int) -> None:
-        """The port of that plane is gone, ours or the peer's: all that left by it goes again."""
-        for sent in self.outstanding.all():
-            if sent.ev.plane == plane and sent.state == OUTSTANDING:
-                sent.excused = True
-                self._counters.rtx_port += 1
-                self._requeue(sent)
-                self.cc.on_requeue(sent.size)
-
     def on_retransmit_timer(self, now: Ns) -> None:
         for sent in self._timeline.expired(now):
             if sent.state == OUTSTANDING:  # or the QP has failed over the one before
-                sent.timeouts += 1
-                self._counters.rtx_timeout += 1
-                self._lose(sent, now)
-                self.health.doubt_silence(sent.ev, sent, now)
+                self.loss.timed_out(sent, now)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -555,8 +441,7 @@ class Requester:
         self._posted.clear()
         self._message = None
         self.outstanding.by_seq.clear()
-        self._lost.clear()
         self._timeline.clear()
-        self._suspects.clear()
+        self.loss.forget()
         self.silence.stop()
         self.health.stop()

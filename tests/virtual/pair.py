@@ -224,4 +224,4 @@ def _renumber(endpoint: Endpoint, qp: QueuePair, first_psn: int) -> None:
     qp.psn = first_psn
     requester = qp.requester
     requester.outstanding = Outstanding(first_psn)
-    requester._next_seq = requester._scan_seq = first_psn
+    requester._next_seq = requester.loss.scanned_seq = first_psn
