@@ -45,12 +45,16 @@ class PacketStream:
     """The two messages of dataplane_interface.proto have the same four fields."""
 
     def __init__(self, address: str) -> None:
-        self._out: SimpleQueue[bytes | None] = SimpleQueue()
         self._in: SimpleQueue[Sent] = SimpleQueue()
         self._channel = rpc.open_channel(address)
-        method = self._channel.stream_stream("/p4.bm.DataplaneInterface/PacketStream")
-        self._call = method(iter(self._out.get, None), wait_for_ready=True)
-        threading.Thread(target=self._receive, daemon=True).start()
+        self._method = self._channel.stream_stream("/p4.bm.DataplaneInterface/PacketStream")
+        self.open()
+
+    def open(self) -> None:
+        """Also again: a switch that has its program and has not started yet refuses streams."""
+        self._out: SimpleQueue[bytes | None] = SimpleQueue()
+        self._call = self._method(iter(self._out.get, None), wait_for_ready=True)
+        threading.Thread(target=self._receive, args=(self._call,), daemon=True).start()
 
     def send(self, port: int, frame: bytes) -> None:
         head = b"\x10" + varint(DEVICE_ID) + b"\x18" + varint(port)
@@ -62,17 +66,21 @@ class PacketStream:
         except Empty:
             return None
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._call.is_active())
+
     def state(self) -> str:
-        return "open" if self._call.is_active() else f"{self._call.code()}: {self._call.details()}"
+        return "open" if self.is_open else f"{self._call.code()}: {self._call.details()}"
 
     def close(self) -> None:
         self._out.put(None)
         self._call.cancel()
         self._channel.close()
 
-    def _receive(self) -> None:
+    def _receive(self, call: Any) -> None:
         try:
-            for message in self._call:
+            for message in call:
                 self._in.put(port_and_packet(message))
         except rpc.RpcError:
             return
@@ -132,7 +140,11 @@ class Bmv2Rig:
     def _warm_up(self) -> None:
         """A frame that comes just after the program is lost now and then: none of the tests'."""
         deadline = time.monotonic() + START_S
-        while self._taken() == 0 and time.monotonic() < deadline:
+        while self._taken() == 0:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no frame in {START_S:g} s; stream: {self._packets.state()}")
+            if not self._packets.is_open:
+                self._packets.open()
             self._packets.send(0, bytes(60))
             time.sleep(QUIET_S)
         for counter in (RECEIVED_COUNTER, DROPS_COUNTER):
