@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import median
 
 from hosts.mrc.config import EndpointConfig, NicPort, RemoteQp
 from hosts.mrc.endpoint import Endpoint
@@ -35,9 +36,11 @@ SCAPY_FRAMES = 200
 MESSAGE_BYTES_MAX = 1 << 20
 QPS = (1, 64, 512)
 QPS_MESSAGE_PACKETS = 32
-QPS_PACKETS = max(QPS) * QPS_MESSAGE_PACKETS
-"""A message for each QP where there are most of them, and as many packets where there are fewer."""
-QPS_REPEATS = 12
+QPS_PACKETS = 2 * max(QPS) * QPS_MESSAGE_PACKETS
+"""Two messages for each QP where there are most of them, as many packets where there are fewer."""
+QPS_ROUNDS = 9
+QPS_WARM_UP = 4
+"""Each QP first uses each EV so often: then paths are made, and the way back is known."""
 PMTUS = (1024, 4096)
 """Frames of 1166 and 4238 bytes."""
 
@@ -72,19 +75,22 @@ def endpoint_vs_scapy(clock: Clock) -> dict[int, EndpointCost]:
 
 
 def qps_ratios(clock: Clock) -> dict[int, float]:
-    """By number of QPs that send at the same time, the cost of a packet over that with one QP."""
+    """By number of QPs that send at the same time, the cost of a packet over that with one QP.
+
+    The median of rounds in which all have their turn: a machine has faster and slower seconds, and
+    the least of each would come from different ones.
+    """
     pumps = {qps: Pump(qps=qps, packets_per_message=QPS_MESSAGE_PACKETS) for qps in QPS}
     for pump in pumps.values():
-        pump.run(max(QPS_PACKETS, pump.first_round))
-    best = dict.fromkeys(QPS, float("inf"))
+        pump.run(max(QPS_PACKETS, QPS_WARM_UP * pump.first_round))
+    rounds = []
     gc.freeze()  # as a NIC process does
     try:
-        for _ in range(QPS_REPEATS):  # in turn, so that they see the same machine
-            for qps, pump in pumps.items():
-                best[qps] = min(best[qps], pump.timed(QPS_PACKETS, clock))
+        for _ in range(QPS_ROUNDS):
+            rounds.append({qps: pump.timed(QPS_PACKETS, clock) for qps, pump in pumps.items()})
     finally:
         gc.unfreeze()
-    return {qps: best[qps] / best[1] for qps in QPS if qps > 1}
+    return {qps: median(costs[qps] / costs[1] for costs in rounds) for qps in QPS if qps > 1}
 
 
 def _cost(pmtu: int, clock: Clock) -> EndpointCost:
@@ -142,7 +148,7 @@ class Pump:
 
     @property
     def first_round(self) -> int:
-        """Data packets until every QP has used every EV, after which each is known."""
+        """Data packets until every QP has used every EV."""
         return len(self.qpns) * self._evs
 
     def run(self, packets: int) -> None:

@@ -132,36 +132,49 @@ class Care:
         """Reliability probes sent on it, ever."""
 
 
-class Ev:
-    """One EV of one QP.  `EvSet` owns its state; the requester owns what was sent on it.
+class Trail:
+    """What a packet on an EV touches: with an object's head just one line of a cache.
 
-    `oldest`, `newest`: ends of the chain of transmissions on this path in order of sending (by
-    `Sent.follower`; a queue would be most of what an EV takes); `serial` numbers them, probes
-    included.
-
-    Small, since a packet touches one EV of hundreds of one QP of hundreds: what is in no cache
-    costs time by the page.
+    A packet uses one EV of hundreds of one QP of hundreds, so it is in no cache; what else an EV
+    has lies behind it.  `oldest`, `newest`: ends of the chain of transmissions on this path in
+    order of sending (by `Sent.follower`; a queue would be most of what an EV takes); `serial`
+    numbers them, probes included.
     """
 
-    __slots__ = (
-        "_care", "is_active", "newest", "oldest", "outer_dst", "path", "plane", "requester",
-        "resting", "serial", "state", "value",
-    )  # fmt: skip
+    __slots__ = ("newest", "oldest", "path", "plane", "serial", "state")
 
-    def __init__(self, spec: EvSpec) -> None:
-        self.value = spec.ev
-        self.plane = spec.plane
-        self.outer_dst = spec.outer_dst
+    def __init__(self, plane: int) -> None:
+        self.plane = plane
         self.state = EvState.GOOD
-        self.is_active = False
-        """In the rotation's set (even if it rests), not in the backup set."""
-        self.resting = False
-        """Kept out of the rotation while a doubt is being settled."""
         self.oldest: Sent | None = None
         self.newest: Sent | None = None
         self.serial = 0
         self.path: Path | None = None
         """Found when first needed, by `QueuePair.path`."""
+
+    def drop_oldest(self) -> None:
+        """The oldest transmission is in flight no more."""
+        oldest = self.oldest
+        assert oldest is not None
+        self.oldest = follower = oldest.follower
+        oldest.follower = None
+        if follower is None:
+            self.newest = None
+
+
+class Ev(Trail):
+    """One EV of one QP.  `EvSet` owns its state; the requester owns what was sent on it."""
+
+    __slots__ = ("_care", "is_active", "outer_dst", "requester", "resting", "value")
+
+    def __init__(self, spec: EvSpec) -> None:
+        super().__init__(spec.plane)
+        self.value = spec.ev
+        self.outer_dst = spec.outer_dst
+        self.is_active = False
+        """In the rotation's set (even if it rests), not in the backup set."""
+        self.resting = False
+        """Kept out of the rotation while a doubt is being settled."""
         self._care: Care | None = None
         self.requester: Requester
 
@@ -183,15 +196,6 @@ class Ev:
     def sent(self) -> int:
         """Data packets sent on it, repeats included."""
         return self.serial if self._care is None else self.serial - self._care.probes
-
-    def drop_oldest(self) -> None:
-        """The oldest transmission is in flight no more."""
-        oldest = self.oldest
-        assert oldest is not None
-        self.oldest = follower = oldest.follower
-        oldest.follower = None
-        if follower is None:
-            self.newest = None
 
     def __repr__(self) -> str:
         return f"<Ev {self.value:#x} plane {self.plane} {self.state.value}>"

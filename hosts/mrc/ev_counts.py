@@ -3,7 +3,7 @@
 EVs are read from frames, so that a peer, or a wire that garbles, could name any of 2^32: beyond a
 number that no QP has, all others are counted as one.
 
-Frames are noted one behind the other and counted by the thousand: a table of hundreds of EVs for
+Frames are noted one behind the other and counted by the hundred: a table of hundreds of EVs for
 each of hundreds of QPs is in no cache when one frame comes in, and a note is next to the last one.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter
 
 EVS_MAX = 4096
 OTHER_EVS = -1
-NOTES = 1024
+NOTES = 256
 
 
 class EvCounts:

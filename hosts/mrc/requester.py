@@ -257,12 +257,17 @@ class Requester:
         fresh = snapshot.order >= out.newest_order
         if fresh:
             out.newest_order = snapshot.order
-        rtt_ns, clean = self._rtt_sample(sack, cack, now)
+        trigger = None if sack.pr else out.by_seq.get(cack + sack.ack_psn_offset)
+        if trigger is not None and trigger.ev.value == sack.entropy:
+            ev: Ev | None = trigger.ev
+            rtt_ns, clean = self._rtt_sample(trigger, now)
+        else:
+            ev = self.evs.by_value.get(sack.entropy)
+            rtt_ns, clean = None, False
         done = out.acknowledge(snapshot)
         self.silence.heard(now)
         if done:
             self._settle(done)
-        ev = self.evs.by_value.get(sack.entropy)
         if ev is not None:
             if sack.m:
                 self._hint(ev, sack.m, now)
@@ -279,18 +284,15 @@ class Requester:
             if sack.mpr and self._dynamic_mpr:
                 self._mpr = min(sack.mpr * MPR_UNIT_PSNS, self._mpr_limit)
 
-    def _rtt_sample(self, sack: Sack, cack: int, now: Ns) -> tuple[Ns | None, bool]:
-        """(round trip of the packet that triggered this SACK, whether it may lower base RTT).
+    def _rtt_sample(self, sent: Sent, now: Ns) -> tuple[Ns | None, bool]:
+        """(round trip of the packet that triggered a SACK, whether it may lower base RTT).
 
-        The stored send time is the measure, and the EV tells which transmission arrived.  Frames
-        go out whole, when their last bit would, so the time on our own wire is added.  A packet
-        sent again may not, nor a short one: it is serialised faster than those that the window
-        is for, and base RTT never rises again.
+        The stored send time is the measure; that the EV is the same, tells that this transmission
+        arrived.  Frames go out whole, when their last bit would, so the time on our own wire is
+        added.  A packet sent again may not, nor a short one: it is serialised faster than those
+        that the window is for, and base RTT never rises again.
         """
-        if sack.pr:
-            return None, False
-        sent = self.outstanding.by_seq.get(cack + sack.ack_psn_offset)
-        if sent is None or sent.state != OUTSTANDING or sent.ev.value != sack.entropy:
+        if sent.state != OUTSTANDING:
             return None, False
         on_our_wire_ns = int(sent.size * self._wire_ns[sent.ev.plane])
         self.silence.rtt_ns = rtt_ns = now - sent.sent_ns + on_our_wire_ns
