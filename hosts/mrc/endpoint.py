@@ -30,6 +30,7 @@ from hosts.wire.ethernet import Ethernet
 from hosts.wire.ipv6 import NEXT_HEADER_IPV6, Ipv6
 from hosts.wire.opcode import ENDPOINT_QPN, WRITES, Opcode
 from hosts.wire.packet import Packet, parse_frame
+from hosts.wire.size import nominal_size
 from hosts.wire.udp import Udp
 
 FIRST_QPN = 3
@@ -38,6 +39,9 @@ FIRST_QPN = 3
 TURN_PACKETS = 16
 """A QP sends up to so many packets before the next QP has its turn: what is in the caches, the
 processor's and ours, is used more than once."""
+
+PASSES_MAX = 4
+"""QPs that are asked before a port's slot goes by because their EVs there are to be skipped."""
 
 _FIRST_WRITE, _LAST_WRITE = int(min(WRITES)), int(max(WRITES))
 _SACK, _NACK = int(Opcode.SACK), int(Opcode.NACK)
@@ -76,6 +80,7 @@ class Endpoint:
         """Ports take turns with control packets, so that these leave about in their order."""
         self._quiet_until = 0
         """Nothing can be sent before this, unless something happens."""
+        self._slot_bytes = nominal_size(config.pmtu)
         self._free = 0
         """Planes by which a frame may leave, as of `_free_at`."""
         self._free_at = -1
@@ -346,6 +351,7 @@ class Endpoint:
 
     def _transmit_data(self, free: int, now: Ns) -> tuple[int, bytes] | None:
         masks = self._ready_masks
+        passes = 0
         for _ in masks:
             self._mask_turn = turn = (self._mask_turn + 1) % len(masks)
             mask = masks[turn]
@@ -361,11 +367,25 @@ class Endpoint:
                             qp.turn = TURN_PACKETS
                             queue.rotate(-1)
                         return sent
+                    qp.turn = TURN_PACKETS
+                    queue.rotate(-1)
+                    passes += 1
+                    if passes >= min(len(queue), PASSES_MAX):
+                        self._pass_by(mask & free, now)
+                        free &= ~mask
+                    continue
                 queue.popleft()
                 qp.queued = False
                 if qp.evs.plane_mask & qp.live_mask != mask:
                     self._schedule(qp)
         return None
+
+    def _pass_by(self, planes: int, now: Ns) -> None:
+        """QPs would rather wait than use these planes, which are loaded: a slot goes by."""
+        for port in self._ports:
+            if planes >> port.index & 1:
+                port.pass_by(self._slot_bytes, now)
+        self._free &= ~planes
 
     def _next_opportunity(self) -> int:
         """When a port with something to send becomes free."""

@@ -77,12 +77,13 @@ class EvSet:
 
     # -- selection: the hot path -------------------------------------------------------------
 
-    def select(self, free: int, avoid: Ev | None = None, now: Ns = 0) -> Ev | None:
+    def select(self, free: int, avoid: Ev | None = None, now: Ns = 0, live: int = 0) -> Ev | None:
         """The EV for the next packet, among planes in the mask `free`; None if there is none.
 
         The rule of spec 11.2.2: an EV in SKIP becomes GOOD as the rotation passes it, but this
-        packet takes another; at most one is restored so.  `avoid` (the EV a packet was lost on)
-        is used only where nothing else is left.
+        packet takes another; at most one is restored so.  Where only the ports of other planes of
+        `live` are busy it waits for one of these (None), or a loaded plane would lose no load to
+        them.  `avoid` (the EV a packet was lost on) is used only where nothing else is left.
         """
         usable = free & self.plane_mask
         if not usable:
@@ -97,6 +98,11 @@ class EvSet:
         if ev.state is _GOOD and ev is not avoid:
             self._turn = turn + 1 if turn + 1 < planes else 0
             return ev
+        if ev.state is not _GOOD and usable == 1 << turn and live & self.plane_mask & ~usable:
+            ev.state = _GOOD
+            self.skips += 1
+            self._turn = turn + 1 if turn + 1 < planes else 0
+            return None
         return self._select_past(ev, usable, avoid, turn)
 
     def _select_past(self, ev: Ev, usable: int, avoid: Ev | None, turn: int) -> Ev:

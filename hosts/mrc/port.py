@@ -44,3 +44,8 @@ class Port:
         earliest = now - LATE_FRAMES * time
         free = self.next_free_ns
         self.next_free_ns = (free if free > earliest else earliest) + time
+
+    def pass_by(self, frame_bytes: int, now: Ns) -> None:
+        """The time of such a frame goes by unused."""
+        numerator, denominator = self._ns_per_byte
+        self.next_free_ns = max(self.next_free_ns, now) + frame_bytes * numerator // denominator

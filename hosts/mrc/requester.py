@@ -145,17 +145,17 @@ class Requester:
         return self._message is not None and self._next_seq - self.outstanding.cack <= self._mpr
 
     def transmit(self, free: int, now: Ns) -> tuple[int, bytes] | None:
-        """The next packet as (plane, frame), on an EV of the planes in `free`; None if there is
-        none.
+        """The next packet as (plane, frame), on an EV of the planes in `free`; None if it had
+        better wait for another plane's port.
 
-        To be called only when `ready()`.
+        To be called only when `ready()`, with a plane in `free` that has EVs.
         """
         lost = self._next_lost() if self.loss.waiting else None
         if lost is not None:
             return self._retransmit(lost, free, now)
         message = self._message
         assert message is not None
-        ev = self.evs.select(free, None, now)
+        ev = self.evs.select(free, None, now, self.qp.live_mask)
         if ev is None:
             return None
         seq = self._next_seq
@@ -178,7 +178,7 @@ class Requester:
         return self._put_out(sent, False, now)
 
     def _retransmit(self, lost: Sent, free: int, now: Ns) -> tuple[int, bytes] | None:
-        ev = self.evs.select(free, lost.ev, now)
+        ev = self.evs.select(free, lost.ev, now, self.qp.live_mask)
         if ev is None:
             return None
         self.loss.take_first()

@@ -88,6 +88,19 @@ def test_when_every_ev_is_marked_the_one_just_restored_is_used() -> None:
     assert sum(ev.state is SKIP for ev in evs.evs) == 3
 
 
+def test_a_marked_ev_waits_where_other_planes_are_only_busy() -> None:
+    """Else a loaded plane would get every packet for which its port alone is free."""
+    evs = make(planes=2, per_plane=1)
+    marked = evs.evs[0]
+    evs.congested(marked, EvEvent.MARKED)
+    assert evs.select(0b01, live=0b11) is None
+    assert marked.state is GOOD
+    assert evs.skips == 1
+    assert evs.select(0b01, live=0b11) is marked, "it gave up one turn"
+    evs.congested(marked, EvEvent.MARKED)
+    assert evs.select(0b01, live=0b01) is marked, "there is no other plane to wait for"
+
+
 def test_a_loaded_plane_gives_its_turn_to_the_others() -> None:
     evs = make(planes=4, per_plane=4)
     counts: Counter[int] = Counter()
