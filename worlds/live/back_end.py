@@ -17,6 +17,7 @@ from switches.engine.device import Lateness, Pacing
 from switches.engine.process import RunningSwitch, SwitchProcess
 from switches.p4rt import rpc
 from switches.p4rt.client import P4RuntimeClient
+from switches.p4rt.p4info import text_model
 from switches.p4rt.server import P4RuntimeServer, ServedDevice
 from topologies.model import Fabric, Switch
 from worlds import rng
@@ -81,15 +82,19 @@ class EngineBackEnd:
     """
 
     def __init__(self, fabric: Fabric, settings: WorldSettings) -> None:
-        """Builds the program.  Raises WorldUnavailable."""
+        """Builds the program and reads its p4info, before anything is wired.
+
+        Raises WorldUnavailable.
+        """
         self._fabric = fabric
         self._settings = settings
-        try:
-            self._executable = build(settings.program_json).executable
-        except BuildError as error:
-            raise WorldUnavailable(str(error)) from error
         self._program = settings.program_json.read_bytes()
         self._p4info = settings.p4info.read_text()
+        try:
+            self._executable = build(settings.program_json).executable
+            text_model(self._p4info)  # and stays read
+        except (BuildError, SwitchError) as error:
+            raise WorldUnavailable(str(error)) from error
         self._running: dict[str, RunningSwitch] = {}
         self._clients: dict[str, P4RuntimeClient] = {}
         self._server: P4RuntimeServer | None = None
