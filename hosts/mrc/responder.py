@@ -128,6 +128,7 @@ class Responder:
         elif length:
             refusal = self._memory.place(p.rkey, p.va, p.payload, self._qp.pd)
         if refusal is not None:
+            self._counters.rx_data_naked += 1
             self.rejected.count(p.ev)
             self._refuse(refusal, seq, now)
             return
@@ -293,7 +294,6 @@ class Responder:
 
     def _refuse(self, code: NakCode, seq: int, now: Ns) -> None:
         self._nak = code, seq & PSN_MASK
-        self._counters.rx_data_naked += 1
         self._send_nak()
         self._fail(Status.FLUSHED, f"nak_sent_{code.name.lower()}", now)
 

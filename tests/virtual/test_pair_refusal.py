@@ -356,6 +356,7 @@ def test_an_opcode_that_is_not_of_mrc_is_an_invalid_request() -> None:
     assert pair.qb.reason == "nak_sent_invalid_request"
     assert pair.qa.reason == "nak_1"
     assert pair.b.count("rx_drop_opcode") == 1
+    assert pair.b.count("rx_data_naked") == 0, "it was counted already"
 
 
 def test_a_packet_longer_than_its_message_is_an_invalid_request() -> None:
