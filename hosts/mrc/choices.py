@@ -15,6 +15,11 @@ REORDER_TOLERANCE_MIN_PACKETS = 5
 """A missing packet is sent again when packets max(5, 1.5 cwnd) behind it have arrived (htsim SLEEK;
 NS3: max(3, one BDP)).  It says nothing certain about the EV, which rests and is probed."""
 
+REORDER_TOLERANCE_RTTS = 1.5
+"""The same by time, where nothing follows that could be counted: what the answer to a probe lacks
+is sent again if it was sent so many round trips before the probe (RACK, RFC 8985, allows a quarter;
+here paths differ by what their queues hold)."""
+
 EVIDENCE_MIN_PAYLOAD_BYTES = 512
 """Switches send packets that are shorter than the trim size past a full queue, so that they
 overtake; only packets longer than any trim size (64 to 256 in the sources) prove order on a

@@ -5,8 +5,8 @@ How loss is told from delay:
 * a NACK says so (trimmed, refused);
 * ORDER: one EV is one first-in-first-out path, so when a later packet on the same EV was
   received and a snapshot no older than that lacks this one, it is lost;
-* TOLERANCE: packets far behind it, on other paths, were received: send it again, but other paths
-  prove nothing about this one;
+* TOLERANCE: packets far behind it, on other paths, were received, or a probe sent long after it:
+  send it again, but other paths prove nothing about this one;
 * TIMEOUT: the derived RTO passed;
 * the port it left by lost its carrier, or the peer's did.
 
@@ -74,13 +74,19 @@ class Loss:
             if sent.serial != serial and not sent.excused and sent.seq in by_seq:
                 self._suspects.append(sent)
 
-    def judge(self, snapshot: Snapshot, now: Ns) -> None:
-        """The newest snapshot was taken in: what does it prove lost?"""
+    def judge(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
+        """The newest snapshot was taken in: what does it prove lost?
+
+        `asked_ns`: when the packet that it answers was sent; 0 if that is not known.
+        """
         if self._suspects:
             self._judge_suspects(snapshot, now)
         out = self._requester.outstanding
         if out.highest_received != out.cack:  # or there are no holes
-            self._scan(now)
+            self._scan(asked_ns - self._patience_ns(), now)
+
+    def _patience_ns(self) -> Ns:
+        return int(choices.REORDER_TOLERANCE_RTTS * self._requester.silence.round_trip_ns)
 
     def _judge_suspects(self, snapshot: Snapshot, now: Ns) -> None:
         """Turn suspects into losses where this snapshot covers them with 0."""
@@ -99,18 +105,23 @@ class Loss:
             requester.health.doubt_order(sent.ev, sent, now)
         self._suspects = undecided
 
-    def _scan(self, now: Ns) -> None:
-        """Send again what packets far behind have overtaken on other paths; once for each."""
+    def _scan(self, sent_until_ns: Ns, now: Ns) -> None:
+        """Send again what packets far behind have overtaken on other paths; once for each.
+
+        Far behind is by so many packets, or sent so long after it.
+        """
         requester = self._requester
         out = requester.outstanding
         windows = choices.REORDER_TOLERANCE_WINDOWS * requester.cc.cwnd_bytes / self._full_size
         limit = out.highest_received - max(int(windows), choices.REORDER_TOLERANCE_MIN_PACKETS)
-        seq = self.scanned_seq
-        if seq > limit:
-            return
+        seq, top = self.scanned_seq, out.highest_received
         by_seq = out.by_seq
-        while seq <= limit:
+        while seq <= top:
             sent = by_seq.get(seq)
+            if seq > limit and sent is not None:
+                missing = sent.state == OUTSTANDING and out.was_missing(seq)
+                if sent.sent_ns > sent_until_ns or not missing:
+                    break
             if (
                 sent is not None
                 and sent.state == OUTSTANDING
@@ -122,6 +133,17 @@ class Loss:
                 requester.health.doubt_silence(sent.ev, sent, now)
             seq += 1
         self.scanned_seq = seq
+
+    def overdue(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
+        """A probe sent at `asked_ns` has arrived: so should have what was sent long before it."""
+        sent_until_ns = asked_ns - self._patience_ns()
+        for sent in self._requester.outstanding.all():
+            if sent.sent_ns > sent_until_ns or sent.state != OUTSTANDING:
+                continue
+            if snapshot.lacks(sent.seq):
+                self._counters.rtx_tolerance += 1
+                self._lose(sent, now)
+                self._requester.health.doubt_silence(sent.ev, sent, now)
 
     def refused(self, sent: Sent, *, trimmed: bool, last_hop: bool, now: Ns) -> None:
         """A NACK names it: its path works, and it has to be sent again."""

@@ -203,8 +203,8 @@ class Requester:
         silence = self.silence
         silence.last_sent_ns = now
         silence.stalls = 0
-        if silence.tail_timer.at is None:
-            silence.watch(now)
+        if silence.tail_timer.at is None or self._message is None:
+            silence.watch(now)  # sooner, where nothing follows that would bring news
         message, index = sent.message, sent.index
         imm = None
         if index < message.packet_count - 1:
@@ -262,6 +262,7 @@ class Requester:
             ev: Ev | None = trigger.ev
             rtt_ns, clean = self._rtt_sample(trigger, now)
         else:
+            trigger = None
             ev = self.evs.by_value.get(sack.entropy)
             rtt_ns, clean = None, False
         done = out.acknowledge(snapshot)
@@ -278,7 +279,8 @@ class Requester:
         if sack.pr:
             asked_ns = self.health.probe_answered(sack.probe_id, sack.m, now)
         if fresh:
-            self.loss.judge(snapshot, now)
+            triggered_ns = trigger.sent_ns if trigger is not None else asked_ns or 0
+            self.loss.judge(snapshot, triggered_ns, now)
             if asked_ns is not None and not self.ready():
                 self.silence.answered(snapshot, asked_ns, now)
             if sack.mpr and self._dynamic_mpr:

@@ -44,6 +44,11 @@ class Silence:
         self.tail_timer = Timer(TimerKind.TAIL, self)
         self.stall_timer = Timer(TimerKind.STALL, self)
 
+    @property
+    def round_trip_ns(self) -> Ns:
+        """The last one, and no less than the base RTT."""
+        return max(self._config.base_rtt_ns, self.rtt_ns)
+
     def heard(self, now: Ns) -> None:
         """The peer said something about this QP's packets or messages."""
         self._heard_ns = now
@@ -63,7 +68,7 @@ class Silence:
         """How long to wait for a word before asking (htsim: base RTT + target; 3 base RTT if
         busy)."""
         requester = self._requester
-        rtt = max(self._config.base_rtt_ns, self.rtt_ns)
+        rtt = self.round_trip_ns
         rto = self._config.rto_ns
         wait = rtt + rtt * 3 // 4
         if requester.is_sending and requester.ready():
@@ -109,9 +114,11 @@ class Silence:
         return True
 
     def answered(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
-        """A probe sent at `asked_ns` was answered and nothing goes out: if a packet of another path
-        is still lacking, ask there."""
-        oldest = self._requester.outstanding.oldest()
+        """A probe sent at `asked_ns` was answered and nothing goes out: packets of other paths that
+        are lacking are overdue, or else the oldest's own path is asked."""
+        requester = self._requester
+        requester.loss.overdue(snapshot, asked_ns, now)
+        oldest = requester.outstanding.oldest()
         if (
             oldest is not None
             and oldest.state == OUTSTANDING
@@ -120,7 +127,7 @@ class Silence:
             and oldest.ev.doubt is None
         ):
             self._counters.tail_probes += 1
-            self._requester.health.send_probe(oldest.ev, now)
+            requester.health.send_probe(oldest.ev, now)
 
     # -- stall -----------------------------------------------------------------------------------
 

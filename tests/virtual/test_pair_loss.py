@@ -72,6 +72,39 @@ def test_a_lost_last_packet_is_found_by_a_probe_and_not_by_the_timeout() -> None
     assert pair.a.retired() == {(pair.qa.qpn, lost_on)} or not pair.a.retired()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_end_of_a_message_on_a_dead_path_takes_round_trips_and_no_timeout(seed: int) -> None:
+    """Nothing follows that would count as far behind, and probes of the path are lost as well."""
+    reference = Pair(planes=2, seed=seed)
+    reference.write(16 * 4096)
+    reference.run_to_end()
+    pair = Pair(planes=2, seed=seed, timeout=8)
+    assert pair.a.endpoint.config.rto_ns > 40 * BASE_RTT_NS
+    dead = pair.qa.evs.evs[seed].value
+    pair.drop(lambda p: p.ev == dead and (is_data(p) or p.opcode == Opcode.PROBE))
+    source, target = pair.write(16 * 4096)
+    pair.run_to_end()
+    assert target.buffer == source.buffer
+    assert pair.loop.now_ns < reference.loop.now_ns + 12 * BASE_RTT_NS
+    assert pair.a.count("rtx_timeout") == 0
+    pair.run(200 * BASE_RTT_NS)
+    assert pair.a.retired() == {(pair.qa.qpn, dead)}
+
+
+def test_a_lost_packet_of_a_slow_stream_is_sent_again_when_those_of_later_have_come() -> None:
+    """A window that is never full: by their number they would be far behind only much later."""
+    pair = Pair(planes=2, timeout=8)
+    pair.drop_once(lambda p: is_data(p) and p.psn == (pair.qa.psn + 3) & 0xFFFFFF)
+    for i in range(12):
+        pair.write(1, wr_id=i)
+        pair.run(2 * US)
+    pair.run_to_end(12)
+    assert pair.a.count("rtx_timeout") == 0
+    sent = [t for t, _, p in pair.data() if p.psn == (pair.qa.psn + 3) & 0xFFFFFF]
+    assert len(sent) == 2
+    assert sent[1] - sent[0] < 5 * BASE_RTT_NS
+
+
 def test_a_lost_only_packet() -> None:
     pair = Pair()
     pair.drop_once(is_data)
