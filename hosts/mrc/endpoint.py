@@ -325,7 +325,7 @@ class Endpoint:
                 port = self._ports[plane]
                 port.charge(len(frame), now_ns)
                 if port.next_free_ns > now_ns:
-                    self._free = free & ~(1 << plane)
+                    self._free &= ~(1 << plane)
                 return sent
         self._quiet_until = self._next_opportunity()
         return None
