@@ -152,6 +152,9 @@ class QueuePair:
         if ev is None:
             self._services.counters.control_dropped += 1
             return
+        self.send_control_on(ev, header, psn)
+
+    def send_control_on(self, ev: Ev, header: ControlHeader, psn: int) -> None:
         frame = (ev.path or self.path(ev)).emit_control(self.remote_qpn, header, psn=psn)
         self._services.send_control(ev.plane, frame)
 

@@ -280,8 +280,8 @@ class Responder:
         sack = self._sack(self.window.cack + 1, p.ev, p.peth.tx_ticks, marked)
         sack.pr = True
         sack.ack_psn_offset = p.peth.probe_id
-        for _ in range(choices.PROBE_REPLY_PATHS):
-            self._qp.send_control(sack, sack.cack_psn)
+        for ev in self._qp.reverse.apart(choices.PROBE_REPLY_PATHS):
+            self._qp.send_control_on(ev, sack, sack.cack_psn)
             self._counters.tx_sack += 1
         if self.completed_count:
             self._send_ack()  # the one before may have been lost

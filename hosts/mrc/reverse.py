@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from hosts.mrc.qp import QueuePair
 
 
+APART_TRIES = 4
+"""Draws for each of several EVs that should differ."""
+
+
 class ReverseSet:
     __slots__ = (
         "_evs", "_interval_ns", "_misses", "_next_ns", "_patience_ns", "_pending", "_plane_count",
@@ -69,6 +73,17 @@ class ReverseSet:
         if ev is not None and ev.state in IN_USE and self._qp.live_mask >> ev.plane & 1:
             return ev
         return self.next()
+
+    def apart(self, count: int) -> list[Ev]:
+        """EVs for copies of one control packet: different ones, as far as some are found."""
+        evs: list[Ev] = []
+        for _ in range(APART_TRIES * count):
+            ev = self.next()
+            if ev is not None and ev not in evs:
+                evs.append(ev)
+            if ev is None or len(evs) == count:
+                break
+        return evs + evs[:1] * (count - len(evs))
 
     # -- keeping it current ----------------------------------------------------------------------
 

@@ -192,6 +192,18 @@ def test_a_dead_way_back_of_the_only_plane_costs_a_few_round_trips(seed: int) ->
     assert not pair.a.retired()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_probe_is_answered_on_paths_that_differ(seed: int) -> None:
+    """Of two answers on one path a dead one takes both: once in 64 with 8 paths."""
+    pair = Pair(planes=1, evs_per_plane=4, seed=seed)
+    pair.drop_once(lambda p: is_data(p) and p.opcode == Opcode.WRITE_LAST)
+    pair.write(30 * 4096)
+    pair.run_to_end()
+    answers = [p.ev for _, _, p in pair.control(Opcode.SACK) if p.sack is not None and p.sack.pr]
+    assert len(answers) >= 2
+    assert all(a != b for a, b in zip(answers[::2], answers[1::2], strict=True))
+
+
 def test_a_dead_forward_path_retires_exactly_its_ev() -> None:
     pair = Pair(planes=2, evs_per_plane=4)
     dead = pair.qa.evs.evs[3].value
