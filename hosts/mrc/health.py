@@ -63,10 +63,14 @@ class Health:
             policy.lost(ev, now)
         return policy is not None
 
+    def _has_ended(self, sent: "Sent") -> bool:
+        """The QP failed over this packet, and nothing is in flight any more."""
+        return sent.seq not in self._requester.outstanding.by_seq
+
     def doubt_order(self, ev: Ev, sent: "Sent", now: Ns) -> None:
         """A packet was lost on this EV, unless the NACK of a trim is still under way."""
         doubt = ev.doubt
-        if self._is_policys(ev, now):
+        if self._has_ended(sent) or self._is_policys(ev, now):
             return
         if ev.state not in IN_USE or self._is_spared(ev, sent.sent_ns):
             return
@@ -77,7 +81,7 @@ class Health:
 
     def doubt_silence(self, ev: Ev, sent: "Sent", now: Ns) -> None:
         """Nothing was heard of a packet on this EV for too long."""
-        if self._is_policys(ev, now):
+        if self._has_ended(sent) or self._is_policys(ev, now):
             return
         if ev.state not in IN_USE or ev.doubt is not None or self._is_spared(ev, sent.sent_ns):
             return

@@ -137,10 +137,11 @@ class Loss:
     def overdue(self, snapshot: Snapshot, asked_ns: Ns, now: Ns) -> None:
         """A probe sent at `asked_ns` has arrived: so should have what was sent long before it."""
         sent_until_ns = asked_ns - self._patience_ns()
-        for sent in self._requester.outstanding.all():
+        out = self._requester.outstanding
+        for sent in out.all():
             if sent.sent_ns > sent_until_ns or sent.state != OUTSTANDING:
                 continue
-            if snapshot.lacks(sent.seq):
+            if sent.seq in out.by_seq and snapshot.lacks(sent.seq):
                 self._counters.rtx_tolerance += 1
                 self._lose(sent, now)
                 self._requester.health.doubt_silence(sent.ev, sent, now)

@@ -427,7 +427,7 @@ class Requester:
 
     def on_retransmit_timer(self, now: Ns) -> None:
         for sent in self._timeline.expired(now):
-            if sent.state == OUTSTANDING:  # or the QP has failed over the one before
+            if sent.seq in self.outstanding.by_seq:  # or the QP has failed over the one before
                 self.loss.timed_out(sent, now)
 
     # -- the end -------------------------------------------------------------------------------

@@ -283,6 +283,18 @@ def test_when_nothing_comes_back_the_qp_fails_after_its_retries() -> None:
     assert pair.a.endpoint.next_timeout() is None
 
 
+def test_a_qp_that_has_failed_asks_nothing_any_more() -> None:
+    pair = Pair(planes=2, linear_cnt=1, exp_cnt=1)
+    pair.drop(lambda p: True)
+    pair.write(20 * 4096)
+    pair.run(200 * MS)
+    assert pair.qa.reason == "retry_exceeded"
+    pair.a.collect()
+    end = next(e.t_ns for e in pair.a.trace if e.fields.get("to") == "error")
+    assert not [t for t, _, _ in pair.control(Opcode.PROBE, host=0) if t >= end]
+    assert pair.a.endpoint.next_timeout() is None
+
+
 def test_with_infinite_retries_it_waits_for_the_path_to_come_back() -> None:
     pair = Pair(linear_cnt=1, exp_cnt=25, planes=1)
     pair.drop(lambda p: True)
